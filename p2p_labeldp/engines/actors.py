@@ -1,0 +1,290 @@
+"""The actors engine: one trio task per user (or per cluster), mailboxes in memory, virtual time.
+
+An actor is a thin loop around a role: take what is in the mailbox, let the role act, send what it says.
+The coordinator and the learner empty their mailboxes per wake-up and are the only ones with timers, so
+that a limit on every wait costs nothing per user. Users end with a message, not by being cancelled.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+import trio
+from trio.lowlevel import checkpoint, wait_task_rescheduled
+from trio.testing import MockClock
+
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.mechanisms.coins import Coins, stream
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
+from p2p_labeldp.protocol.auditor import Auditor, Record
+from p2p_labeldp.protocol.coordinator import Coordinator
+from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.learner import Learner
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    Features,
+    Outgoing,
+    Refused,
+    Roster,
+    kind_of,
+    name_of,
+)
+from p2p_labeldp.protocol.user import LEFT, User
+from p2p_labeldp.scenario import Network
+
+STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
+
+
+class Simulation:
+    """One run of the protocol in memory."""
+
+    def __init__(
+        self,
+        population: Population,
+        parameters: Parameters,
+        coins: Coins,
+        settings: Network,
+        *,
+        hosting: str = "user",
+        seed: int = 0,
+        write: Callable[[bytes], object] = lambda _: None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> None:
+        count = len(population.labels)
+        self.population = population
+        self.hosting = hosting
+        self.seed = seed
+        self.auditor = Auditor()
+        self.network = MemoryNetwork(
+            count,
+            self.auditor,
+            write,
+            latency=settings.latency,
+            jitter=settings.jitter,
+            generator=stream(seed, "network"),
+            on_batch=on_batch,
+        )
+        self.host = Host(parameters, coins, 0, count)
+        self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
+        self.coordinator = Coordinator(
+            count, parameters.rounds, population.cluster, settings.hello_limit, settings.round_limit
+        )
+        self.learner = Learner(count, parameters.rounds, parameters.labels, settings.round_limit)
+        self._nursery: trio.Nursery | None = None
+        header = self.auditor.header(
+            users=count, labels=parameters.labels, rounds=parameters.rounds, features=population.features.shape[1]
+        )
+        write(header)
+
+    def run(self) -> Outcome:
+        """Run to the end, in virtual time; whatever happens, what was traced is written."""
+        try:
+            with quiet_collector():
+                trio.run(
+                    self.main,
+                    clock=MockClock(autojump_threshold=0),
+                    restrict_keyboard_interrupt_to_checkpoints=True,
+                )
+        except BaseExceptionGroup as group:
+            raise _first_cause(group) from group
+        finally:
+            self.network.flush()
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        """What the learner has received, and who took part."""
+        rounds = [self.learner.reports(round_) for round_ in range(self.learner.rounds)]
+        kinds = {str(kind.__struct_config__.tag): count for kind, count in self.network.kinds.items()}
+        return Outcome(
+            clusters=self.coordinator.clusters,
+            rounds=rounds,
+            messages=dict(sorted(kinds.items())),
+            outcomes=[dict(attendance.outcomes) for attendance in self.coordinator.attendance],
+            missing=sorted({*self.coordinator.absent, *(u for a in self.coordinator.attendance for u in a.missing)}),
+            virtual_seconds=self.network.now,
+        )
+
+    async def main(self) -> None:
+        network = self.network
+        network.boxes[COORDINATOR] = Mailbox()
+        network.boxes[LEARNER] = Mailbox()
+        network.boxes[HOST] = Mailbox(_Desk(self._host_receives))
+        async with trio.open_nursery() as background:
+            background.start_soon(network.carry)
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._timed_actor, self.coordinator, COORDINATOR)
+                self._nursery.start_soon(self._timed_actor, self.learner, LEARNER)
+                if self.hosting == "user":
+                    for user in self.users:
+                        network.boxes[user.id] = Mailbox()
+                        self._nursery.start_soon(self._user_actor, user, name="user")
+                else:
+                    await self._say_hello_for_all()
+            background.cancel_scope.cancel()
+
+    async def _user_actor(self, user: User) -> None:
+        network = self.network
+        send = network.send
+        me = user.id
+        box = network.boxes[me]
+        assert box is not None
+        try:
+            send(me, *user.hello(Features(self.population.features[me])))
+            while user.state != LEFT:
+                if not box.queue:
+                    # Mailbox.wait() written out: one coroutine less for every parked user.
+                    box.task = trio.lowlevel.current_task()
+                    await wait_task_rescheduled(box.abandon)
+                queue, box.queue = box.queue, []
+                for _, _, sender, _, message in queue:
+                    try:
+                        for to, out in user.receive(sender, message):
+                            send(me, to, out)
+                    except Refused as refused:
+                        network.refuse(sender, me, kind_of(message), refused)
+        except Exception as error:
+            raise self._broken(name_of(me), error) from error
+
+    async def _say_hello_for_all(self) -> None:
+        """Where clusters have a task each, users speak through one lobby until they know their cluster."""
+        features = self.population.features
+        for user in self.users:
+            self.network.send(user.id, *user.hello(Features(features[user.id])))
+            if user.id % STRIDE == STRIDE - 1:
+                await checkpoint()
+
+    async def _cluster_actor(self, members: list[int], box: Mailbox) -> None:
+        network = self.network
+        send = network.send
+        users = self.users
+        me = -1
+        try:
+            while any(users[member].state != LEFT for member in members):
+                await box.wait()
+                queue = box.queue
+                # Users of a cluster ask each other, so that the queue grows while it is worked off.
+                for _, _, sender, me, message in queue:
+                    try:
+                        for to, out in users[me].receive(sender, message):
+                            send(me, to, out)
+                    except Refused as refused:
+                        network.refuse(sender, me, kind_of(message), refused)
+                queue.clear()
+        except Exception as error:
+            raise self._broken(name_of(me), error) from error
+
+    async def _timed_actor(self, role: Coordinator | Learner, address: int) -> None:
+        """The coordinator or the learner: many messages in, broadcasts out, and a limit on each phase."""
+        network = self.network
+        box = network.boxes[address]
+        assert box is not None
+        outbox: deque[Iterable[Outgoing]] = deque()
+        phase: object = None
+        deadline = float("inf")
+        try:
+            while not role.finished or outbox:
+                if role.phase != phase:
+                    phase = role.phase
+                    deadline = float("inf") if role.limit is None else network.now + role.limit
+                if not (outbox or box.queue):
+                    with trio.move_on_at(deadline) as scope:
+                        await box.wait()
+                    if scope.cancelled_caught:
+                        network.now = max(network.now, deadline)
+                        outbox.append(iter(role.expire()))
+                for _, _, sender, _, message in box.take():
+                    try:
+                        outbox.append(iter(role.receive(sender, message)))
+                    except Refused as refused:
+                        network.refuse(sender, address, kind_of(message), refused)
+                self._send_some(outbox, address)
+                if outbox:
+                    await checkpoint()
+        except Exception as error:
+            raise self._broken(name_of(address), error) from error
+
+    def _send_some(self, outbox: deque[Iterable[Outgoing]], address: int) -> None:
+        send = self.network.send
+        left = STRIDE
+        while outbox and left > 0:
+            for to, out in islice(outbox[0], left):
+                send(address, to, out)
+                left -= 1
+            if left > 0:
+                outbox.popleft()
+
+    def _host_receives(self, record: Record) -> None:
+        _, _, sender, _, message = record
+        try:
+            self.host.receive(sender, message)
+        except Refused as refused:
+            self.network.refuse(sender, HOST, kind_of(message), refused)
+            return
+        if self.hosting == "cluster" and type(message) is Roster:
+            self._house(message)
+
+    def _house(self, part: Roster) -> None:
+        """Give a cluster's users a task, once its first members are known."""
+        assert self._nursery is not None
+        members = self.host.rosters[part.cluster][part.first :].tolist()
+        boxes = self.network.boxes
+        if part.first == 0:
+            box = Mailbox()
+            self._houses = (members, box)
+            self._nursery.start_soon(self._cluster_actor, members, box, name="cluster")
+        else:
+            known, box = self._houses
+            known.extend(members)
+        for member in members:
+            boxes[member] = box
+
+    def _broken(self, actor: str, error: Exception) -> RunError:
+        cause = f"{type(error).__name__}: {error}"
+        return RunError(f"{actor} broke at virtual time {self.network.now:g} s, seed {self.seed}: {cause}")
+
+
+class _Desk(list[Record]):
+    """A host is no task of its own: what is put into its queue is dealt with at once."""
+
+    def __init__(self, receive: Callable[[Record], None]) -> None:
+        super().__init__()
+        self.append = receive  # type: ignore[method-assign]
+
+
+@contextmanager
+def quiet_collector() -> Iterator[None]:
+    """Let the garbage collector leave millions of live tasks alone for the length of a run.
+
+    At its defaults it walks all of them again and again, which more than doubles the time.
+    """
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(500_000, 50, 1000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first leaf; an interrupt counts before anything that followed from it."""
+    leaves: list[BaseException] = []
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending = [*error.exceptions, *pending]
+        else:
+            leaves.append(error)
+    return next((leaf for leaf in leaves if isinstance(leaf, KeyboardInterrupt)), leaves[0])
+

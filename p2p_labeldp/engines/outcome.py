@@ -1,0 +1,43 @@
+"""What goes into an engine and what comes out: plain data, the same for both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms.peer_to_peer import noisy_sha256
+
+
+@dataclass(frozen=True)
+class Population:
+    """The users: row i of the features and label i belong to user i."""
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    cluster: Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.integer]]
+    """What the coordinator does with the hellos: (ids present, their features) to clusters 0, 1, ..."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the learner received, and who took part."""
+
+    clusters: NDArray[np.int64]
+    rounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    """(user ids ascending, labels) of each round."""
+    messages: dict[str, int] = field(default_factory=dict)
+    """How many messages of each kind were sent; empty where none were."""
+    outcomes: list[dict[str, int]] = field(default_factory=list)
+    """Per round: how many users reported, dropped what they got, or abstained."""
+    missing: list[int] = field(default_factory=list)
+    virtual_seconds: float = 0.0
+
+    @property
+    def reports(self) -> int:
+        return sum(len(users) for users, _ in self.rounds)
+
+    def sha256(self) -> str:
+        return noisy_sha256(list(self.rounds))

@@ -1,0 +1,141 @@
+"""Algorithm 2 on arrays: true labels and clusters in, the learner's noisy labels out.
+
+The same rules as ``protocol.user``, for everyone at once. Work goes block by block, so that 10^8 users
+fit in memory: what lasts for a round is one small label, one peer index and one keep bit per user.
+Users whose cluster is smaller than the promised minimum abstain: they neither ask, answer nor report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
+
+BLOCK = 1 << 15  # users per block: coins of a block (1 MiB) stay in the second-level cache
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The mechanism's public parameters, known to every party."""
+
+    alpha: float
+    theta: float
+    labels: int = 2
+    noise: str = "sticky"
+    rounds: int = 1
+    minimum_size: int = 1
+
+
+@dataclass(frozen=True)
+class Rosters:
+    """Who is in which cluster: ``members[starts[c] : starts[c] + sizes[c]]``, ids ascending."""
+
+    clusters: NDArray[np.int64]
+    members: NDArray[np.int64] | None
+    """None where users already stand in the order of their clusters, so that place is id minus start."""
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, clusters: NDArray[np.integer]) -> Rosters:
+        sizes = np.bincount(clusters).astype(np.int64)
+        starts = np.zeros_like(sizes)
+        np.cumsum(sizes[:-1], out=starts[1:])
+        ordered = bool(np.all(clusters[1:] >= clusters[:-1]))
+        members = None if ordered else np.argsort(clusters, kind="stable")
+        return cls(clusters, members, starts, sizes)
+
+    def roster(self, cluster: int) -> NDArray[np.int64]:
+        """The user ids of one cluster, ascending."""
+        start, size = int(self.starts[cluster]), int(self.sizes[cluster])
+        if self.members is None:
+            return np.arange(start, start + size)
+        return self.members[start : start + size]
+
+
+@dataclass(frozen=True)
+class Release:
+    """What the learner receives in one round."""
+
+    round: int
+    noisy: NDArray[np.unsignedinteger]
+    """Every user's noisy label, the one she answers with."""
+    reported: NDArray[np.unsignedinteger]
+    """Every user's label after the exchange; meaningful where ``kept``."""
+    kept: NDArray[np.bool_]
+
+    @property
+    def users(self) -> NDArray[np.int64]:
+        """Ids of the users who reported, ascending."""
+        return np.flatnonzero(self.kept)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """What they reported."""
+        return self.reported[self.kept].astype(np.int64)
+
+
+def flip(
+    labels: NDArray[np.integer], coins: NDArray[np.float64], alpha: float, label_count: int
+) -> NDArray[np.integer]:
+    """Each label, moved with probability alpha to a uniformly chosen other one."""
+    flips = coins[:, FLIP] < alpha
+    if label_count == 2:
+        return labels ^ flips
+    moved = labels + 1 + (coins[:, OTHER] * (label_count - 1)).astype(np.int64)
+    return np.where(flips, moved % label_count, labels).astype(labels.dtype)
+
+
+def exchange(
+    labels: NDArray[np.integer], rosters: Rosters, parameters: Parameters, coins: Coins
+) -> Iterator[Release]:
+    """Run the mechanism; one release per round."""
+    count = len(labels)
+    small = np.min_scalar_type(parameters.labels - 1)
+    index = np.int32 if count <= np.iinfo(np.int32).max else np.int64
+    true = labels.astype(small, copy=False)
+    takes_part = rosters.sizes >= parameters.minimum_size
+    everyone = bool(takes_part.all())
+    noisy = true
+    for round_ in range(parameters.rounds):
+        flipping = round_ == 0 or parameters.noise == "fresh"
+        if flipping:
+            noisy = np.empty(count, dtype=small)
+        peers = np.empty(count, dtype=index)
+        kept = np.empty(count, dtype=np.bool_)
+        for start in range(0, count, BLOCK):
+            here = slice(start, min(start + BLOCK, count))
+            drawn = coins.block(round_, here.start, here.stop)
+            if flipping:
+                noisy[here] = flip(true[here], drawn, parameters.alpha, parameters.labels)
+            cluster = rosters.clusters[here]
+            place = (drawn[:, PEER] * rosters.sizes[cluster]).astype(np.int64)
+            place += rosters.starts[cluster]
+            peers[here] = place if rosters.members is None else rosters.members[place]
+            kept[here] = drawn[:, KEEP] < parameters.theta
+            if not everyone:
+                kept[here] &= takes_part[cluster]
+        reported = np.empty(count, dtype=small)
+        for start in range(0, count, BLOCK):
+            here = slice(start, min(start + BLOCK, count))
+            np.take(noisy, peers[here], out=reported[here], mode="clip")
+        yield Release(round_, noisy, reported, kept)
+
+
+def noisy_sha256(rounds: list[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> str:
+    """The digest of a noisy data set, given (users, labels) of each round, users ascending.
+
+    Over int64 user ids, then int64 labels, little-endian, sorted by round and user id.
+    """
+    digest = hashlib.sha256()
+    for column in (0, 1):
+        for pair in rounds:
+            values = pair[column]
+            for start in range(0, len(values), BLOCK):
+                digest.update(values[start : start + BLOCK].astype("<i8").tobytes())
+    return digest.hexdigest()

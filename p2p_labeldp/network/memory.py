@@ -1,0 +1,180 @@
+"""Messages between actors of one process, in virtual time.
+
+Sending numbers and traces a message, then either puts it straight into the receiver's mailbox or, where
+messages take time, into one heap ordered by (time, sequence number) that a single task delivers from.
+``now`` changes only when every task is blocked and the clock jumps, so it is set there and read for free.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import trio
+from trio.lowlevel import reschedule
+
+from p2p_labeldp.protocol.auditor import BATCH, Auditor, Record
+from p2p_labeldp.protocol.messages import (
+    AUDITOR,
+    HOST,
+    PARTIES,
+    Message,
+    Refusal,
+    Refused,
+    decode,
+    kind_of,
+)
+
+
+class Mailbox:
+    """A list and one parked task; a fraction of the cost of a channel (see benchmarks/engines.py)."""
+
+    __slots__ = ("queue", "task")
+
+    def __init__(self, queue: list[Record] | None = None) -> None:
+        self.queue: list[Record] = [] if queue is None else queue
+        self.task: trio.lowlevel.Task | None = None
+
+    def put(self, record: Record) -> None:
+        self.queue.append(record)
+        task = self.task
+        if task is not None:
+            self.task = None
+            reschedule(task)
+
+    async def wait(self) -> None:
+        """Return when there is something in the queue."""
+        if self.queue:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
+        self.task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self.abandon)
+
+    def abandon(self, _: object) -> trio.lowlevel.Abort:
+        self.task = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def take(self) -> list[Record]:
+        queue, self.queue = self.queue, []
+        return queue
+
+
+class MemoryNetwork:
+    """Carries messages between users 0..n-1 and the other parties, whose addresses are negative."""
+
+    def __init__(
+        self,
+        users: int,
+        auditor: Auditor,
+        write: Callable[[bytes], object],
+        *,
+        latency: float = 0.0,
+        jitter: float = 0.0,
+        generator: np.random.Generator | None = None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> None:
+        self.now = 0.0
+        self.kinds: Counter[type[Message]] = Counter()
+        # Negative addresses index from the end, which is where the other parties' mailboxes stand.
+        self.boxes: list[Mailbox | None] = [None] * (users + len(PARTIES))
+        self._auditor = auditor
+        self._write = write
+        self._on_batch = on_batch
+        self._number = auditor.number
+        self._batch = auditor.batch
+        self._instant = latency == 0.0 and jitter == 0.0
+        self._latency = latency
+        self._jitter = jitter
+        self._generator = generator
+        self._transit: list[tuple[float, int, Record]] = []
+        self._sleep: trio.CancelScope | None = None
+
+    def send(self, sender: int, receiver: int, message: Message) -> None:
+        """Trace the message and set it on its way. The hot path: deliver() and put() are written out."""
+        record = (next(self._number), self.now, sender, receiver, message)
+        batch = self._batch
+        batch.append(record)
+        if len(batch) >= BATCH:
+            self.flush()
+        if self._instant:
+            try:
+                box = self.boxes[receiver]
+                box.queue.append(record)  # type: ignore[union-attr]
+            except (IndexError, AttributeError):
+                self.deliver(record)  # which refuses it
+                return
+            task = box.task  # type: ignore[union-attr]
+            if task is not None:
+                box.task = None  # type: ignore[union-attr]
+                reschedule(task)
+        else:
+            self._delay(record)
+
+    def send_frame(self, sender: int, receiver: int, frame: bytes) -> None:
+        """Deliver bytes that claim to be a message, as a transport would: decode them or refuse them.
+
+        ``sender`` and ``receiver`` are what the transport knows; the frame must agree with them.
+        """
+        try:
+            envelope = decode(frame)
+            if (envelope.sender, envelope.receiver) != (sender, receiver):
+                raise Refused("misdirected", f"the frame names {envelope.sender} and {envelope.receiver}")
+        except Refused as refused:
+            self.refuse(sender, receiver, "frame", refused)
+        else:
+            self.send(sender, receiver, envelope.message)
+
+    def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
+        """Record that ``receiver`` will not act on what ``sender`` sent her."""
+        refusal = Refusal(sender, kind, str(refused))
+        self._batch.append((next(self._number), self.now, receiver, AUDITOR, refusal))
+        if len(self._batch) >= BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been traced so far."""
+        batch = self._batch
+        self.kinds.update([type(record[4]) for record in batch])
+        if self._on_batch is not None and batch:
+            self._on_batch(batch[-1][0] + 1)
+        self._write(self._auditor.take())
+
+    def deliver(self, record: Record) -> None:
+        try:
+            box = self.boxes[record[3]]
+        except IndexError:
+            box = None
+        if box is None:
+            _, _, sender, receiver, message = record
+            fault = Refused("misdirected", f"there is nobody at address {receiver}")
+            self.refuse(sender, receiver, kind_of(message), fault)
+        else:
+            box.put(record)
+
+    async def carry(self) -> None:
+        """Deliver messages that take time, each when it is due. Runs until it is cancelled."""
+        transit = self._transit
+        while True:
+            with trio.CancelScope() as self._sleep:
+                # _delay() moves the deadline when a message is due earlier than all the others.
+                self._sleep.deadline = transit[0][0] if transit else math.inf
+                await trio.sleep_forever()
+            if self._sleep.cancelled_caught:
+                self.now = transit[0][0]
+                while transit and transit[0][0] <= self.now:
+                    self.deliver(heapq.heappop(transit)[2])
+
+    def _delay(self, record: Record) -> None:
+        delay = self._latency
+        # The link from the coordinator to a host keeps its order, as one connection does: a roster must
+        # not be overtaken by the assignments that rest on it.
+        if self._jitter and record[3] != HOST:
+            assert self._generator is not None, "jitter draws from a generator"
+            delay += self._jitter * self._generator.random()
+        due = self.now + delay
+        heapq.heappush(self._transit, (due, record[0], record))
+        if self._sleep is not None and due < self._sleep.deadline:
+            self._sleep.deadline = due

@@ -1,0 +1,176 @@
+"""The coordinator: clusters users by their public features, paces the rounds, sees no label.
+
+    HELLOS --every hello, or the limit--> EXCHANGE --every done, or the limit--> ... --> OVER
+
+A user says when she is done with a round, and whether she reported, so that the learner can be told
+how many reports to expect. That tells the coordinator nothing that depends on a label. Who has not
+spoken when a wait's limit is over counts as missing; the others go on.
+
+Broadcasts are generators, so that a million assignments need not exist at once. Rounds may end and
+messages may arrive while one is being sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms.peer_to_peer import Rosters
+from p2p_labeldp.protocol.messages import (
+    HOST,
+    LEARNER,
+    ROSTER_PART,
+    VERSION,
+    Assignment,
+    Closed,
+    Done,
+    Goodbye,
+    Hello,
+    Message,
+    Outgoing,
+    Refused,
+    Roster,
+    Round,
+    kind_of,
+    name_of,
+)
+
+HELLOS, EXCHANGE, OVER = "hellos", "exchange", "over"
+
+Clusterer = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.integer]]
+"""(ids of the users present, their features) to a cluster 0, 1, ... for each."""
+
+
+@dataclass
+class Attendance:
+    """Who took part in one round, as far as the coordinator was told."""
+
+    outcomes: dict[str, int] = field(default_factory=lambda: {"reported": 0, "dropped": 0, "abstained": 0})
+    missing: list[int] = field(default_factory=list)
+
+
+class Coordinator:
+    def __init__(
+        self, users: int, rounds: int, cluster: Clusterer, hello_limit: float, round_limit: float
+    ) -> None:
+        self.users = users
+        self.rounds = rounds
+        self.phase = HELLOS
+        self.round = -1
+        self.attendance: list[Attendance] = []
+        self.absent: list[int] = []
+        """Users who never said hello."""
+        self.clusters: NDArray[np.int64] = np.full(users, -1, dtype=np.int64)
+        """Each user's cluster, -1 for the absent; known once everyone is assigned."""
+        self._cluster = cluster
+        self._limits = {HELLOS: hello_limit, EXCHANGE: round_limit}
+        self._features: NDArray[np.float32] | None = None
+        self._heard = bytearray(users)  # hello of this user, then done of this round
+        self._awaited = users
+        self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds to wait in the present phase and round, from its beginning."""
+        return self._limits.get(self.phase)
+
+    @property
+    def finished(self) -> bool:
+        return self.phase == OVER
+
+    def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
+        handler = _HANDLERS.get(type(message))
+        if handler is None or not 0 <= sender < self.users:
+            raise Refused("misdirected", f"the coordinator takes no {kind_of(message)} from {name_of(sender)}")
+        return handler(self, sender, message)
+
+    def expire(self) -> Iterable[Outgoing]:
+        """The limit of this phase has passed: go on without those who are missing."""
+        if self.phase == HELLOS:
+            return self._assign()
+        if self.phase == EXCHANGE:
+            return self._close()
+        return ()
+
+    def _hello(self, sender: int, message: Hello) -> Iterable[Outgoing]:
+        if message.version != VERSION:
+            raise Refused("malformed", f"protocol version {message.version}, but this is {VERSION}")
+        if self.phase != HELLOS:
+            raise Refused("out_of_order", f"{name_of(sender)} says hello after users were assigned")
+        if self._heard[sender]:
+            raise Refused("duplicate", f"{name_of(sender)} said hello already")
+        row = message.features.row
+        if self._features is None:
+            self._features = np.zeros((self.users, len(row)), dtype=np.float32)
+        if len(row) != self._features.shape[1]:
+            raise Refused("malformed", f"{len(row)} features where others have {self._features.shape[1]}")
+        self._features[sender] = row
+        self._heard[sender] = 1
+        self._awaited -= 1
+        return self._assign() if self._awaited == 0 else ()
+
+    def _assign(self) -> Iterator[Outgoing]:
+        heard = np.frombuffer(self._heard, dtype=np.uint8)
+        self._present = np.flatnonzero(heard)
+        self.absent = np.flatnonzero(heard == 0).tolist()
+        if self._features is None:
+            self.phase = OVER
+            return iter([(LEARNER, Closed(round_, 0)) for round_ in range(self.rounds)])
+        self.clusters[self._present] = self._cluster(self._present, self._features[self._present])
+        self._features = None
+        self._start_round(0)
+        return self._assignments(Rosters.of(self.clusters[self._present]))
+
+    def _assignments(self, rosters: Rosters) -> Iterator[Outgoing]:
+        for cluster in np.flatnonzero(rosters.sizes).tolist():
+            members = self._present[rosters.roster(cluster)]
+            for first in range(0, len(members), ROSTER_PART):
+                part = members[first : first + ROSTER_PART].astype("<i8").tobytes()
+                yield HOST, Roster(cluster, first, part)
+            size = len(members)
+            for place, user in enumerate(members.tolist()):
+                yield user, Assignment(cluster, size, place)
+
+    def _start_round(self, round_: int) -> None:
+        self.phase = EXCHANGE
+        self.round = round_
+        self.attendance.append(Attendance())
+        self._heard = bytearray(self.users)
+        self._awaited = len(self._present)
+
+    def _done(self, sender: int, message: Done) -> Iterable[Outgoing]:
+        if self.phase != EXCHANGE or message.round != self.round or self.clusters[sender] < 0:
+            raise Refused("out_of_order", f"{name_of(sender)} is done with round {message.round} at the wrong time")
+        if self._heard[sender]:
+            raise Refused("duplicate", f"{name_of(sender)} was done already with round {message.round}")
+        self._heard[sender] = 1
+        self.attendance[-1].outcomes[message.outcome] += 1
+        self._awaited -= 1
+        return self._close() if self._awaited == 0 else ()
+
+    def _close(self) -> Iterator[Outgoing]:
+        heard = np.frombuffer(self._heard, dtype=np.uint8)
+        self.attendance[-1].missing = self._present[heard[self._present] == 0].tolist()
+        closed = LEARNER, Closed(self.round, self.attendance[-1].outcomes["reported"])
+        if self.round + 1 < self.rounds:
+            self._start_round(self.round + 1)
+            return self._broadcast(closed, Round(self.round))
+        self.phase = OVER
+        return self._broadcast(closed, Goodbye())
+
+    def _broadcast(self, first: Outgoing, message: Message) -> Iterator[Outgoing]:
+        yield first
+        for user in self._present.tolist():
+            yield user, message
+        if type(message) is Goodbye:
+            yield HOST, message
+
+
+_HANDLERS: dict[type, Callable[[Coordinator, int, Any], Iterable[Outgoing]]] = {
+    Hello: Coordinator._hello,
+    Done: Coordinator._done,
+}

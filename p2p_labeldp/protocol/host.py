@@ -1,0 +1,64 @@
+"""A host carries users: it keeps their clusters' rosters and draws their coins, once for all of them.
+
+Users learn their cluster, its size and their own place; the list of members travels once per host, so
+that the cost of a broadcast stays linear in the number of users.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms.coins import Coins
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.protocol.messages import COORDINATOR, Goodbye, Message, Outgoing, Refused, Roster, name_of
+
+
+class Host:
+    """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
+
+    __slots__ = ("_block", "_coins", "_first", "_last", "_round", "left", "parameters", "rosters")
+
+    def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int) -> None:
+        self.parameters = parameters
+        self.rosters: dict[int, array[int]] = {}
+        self.left = False
+        self._coins = coins
+        self._first, self._last = first, last
+        self._round = -1
+        self._block: NDArray[np.float64] = np.empty((0, 4))
+
+    def coins(self, round_: int, user: int) -> list[float]:
+        """User's four coins of a round; rounds come in order, so one block at a time is kept.
+
+        A block is drawn once and never again: with the system's coins it could not be repeated.
+        """
+        if round_ != self._round:
+            assert round_ == self._round + 1, "rounds count up by one"
+            self._block = self._coins.block(round_, self._first, self._last)
+            self._round = round_
+        return self._block[user - self._first].tolist()
+
+    def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
+        if sender != COORDINATOR:
+            raise Refused("misdirected", f"a host takes orders from the coordinator, not {name_of(sender)}")
+        if type(message) is Roster:
+            self._enrol(message)
+        elif type(message) is Goodbye:
+            self.left = True
+        else:
+            raise Refused("misdirected", "a host takes rosters")
+        return ()
+
+    def _enrol(self, part: Roster) -> None:
+        if len(part.members) % 8:
+            raise Refused("malformed", "a roster's members take 8 bytes each")
+        members = array("q", np.frombuffer(part.members, dtype="<i8").tobytes())
+        known = self.rosters.setdefault(part.cluster, array("q"))
+        if part.first < len(known):
+            raise Refused("duplicate", f"places from {part.first} of cluster {part.cluster} are known")
+        if part.first > len(known):
+            raise Refused("out_of_order", f"place {len(known)} of cluster {part.cluster} comes next")
+        known.extend(members)

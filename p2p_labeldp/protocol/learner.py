@@ -1,0 +1,97 @@
+"""The learner's side of the protocol: gathers reports until it has everything it will get.
+
+The coordinator closes a round with the number of reports its users say they sent; the learner is
+complete when every round is closed and that many reports of it have arrived. If some are lost, the
+limit on the wait completes it.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    Closed,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    kind_of,
+    name_of,
+)
+
+_NOTHING = -1
+
+
+class Learner:
+    def __init__(self, users: int, rounds: int, labels: int, report_limit: float) -> None:
+        self.users = users
+        self.labels = labels
+        self.rounds = rounds
+        self.phase = 0
+        """How many rounds are closed."""
+        self.expired = False
+        # 16-bit labels; -1 where nothing was reported. One array per round, indexed by user.
+        self._reports = [array("h", [_NOTHING]) * users for _ in range(rounds)]
+        self._received = [0] * rounds
+        self._expected: list[int] = []  # of closed rounds
+        self._outstanding = 0  # reports of closed rounds that have not arrived
+        self._limit = report_limit
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds to wait for reports once every round is closed; before that the coordinator's limits hold."""
+        return self._limit if self.phase == self.rounds and not self.finished else None
+
+    @property
+    def finished(self) -> bool:
+        return self.expired or (self.phase == self.rounds and self._outstanding == 0)
+
+    def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
+        if type(message) is Report:
+            self._report(sender, message)
+        elif type(message) is Closed and sender == COORDINATOR:
+            self._close(message)
+        else:
+            raise Refused("misdirected", f"the learner takes no {kind_of(message)} from {name_of(sender)}")
+        return ()
+
+    def expire(self) -> tuple[Outgoing, ...]:
+        self.expired = True
+        return ()
+
+    def reports(self, round_: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(user ids ascending, their labels) of one round."""
+        labels = np.frombuffer(self._reports[round_], dtype=np.int16)
+        users = np.flatnonzero(labels != _NOTHING)
+        return users, labels[users].astype(np.int64)
+
+    def _report(self, sender: int, message: Report) -> None:
+        if not 0 <= sender < self.users:
+            raise Refused("misdirected", f"{name_of(sender)} holds no example")
+        if not 0 <= message.round < len(self._reports):
+            raise Refused("out_of_order", f"there is no round {message.round}")
+        if not 0 <= message.label < self.labels:
+            raise Refused("malformed", f"label {message.label} is not below {self.labels}")
+        reports = self._reports[message.round]
+        if reports[sender] != _NOTHING:
+            raise Refused("duplicate", f"{name_of(sender)} reported already in round {message.round}")
+        if message.round < self.phase:
+            if self.expired or self._received[message.round] == self._expected[message.round]:
+                raise Refused("out_of_order", f"round {message.round} is closed")
+            self._outstanding -= 1
+        reports[sender] = message.label
+        self._received[message.round] += 1
+
+    def _close(self, message: Closed) -> None:
+        if message.round != self.phase:
+            fault = "duplicate" if message.round < self.phase else "out_of_order"
+            raise Refused(fault, f"round {message.round} cannot be closed after {self.phase} rounds")
+        # More than announced may have arrived: a user's report can outlive her lost word to the coordinator.
+        received = self._received[message.round]
+        self._expected.append(max(message.reports, received))
+        self._outstanding += self._expected[-1] - received
+        self.phase += 1

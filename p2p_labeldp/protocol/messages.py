@@ -1,0 +1,189 @@
+"""Every message of the protocol: one tagged union of frozen structs, MessagePack on the wire.
+
+On the wire a message is an array, its kind first: ``["ask", 0]``. Addresses are integers: users are
+0..n-1, the other parties count down from -1. ``docs/protocol.md`` describes each message's sender,
+receiver and meaning. Ranges are checked when a message is decoded, that is where a peer may lie; what
+depends on state (who may send it, and when) is checked by the role that receives it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+VERSION = 1
+
+COORDINATOR, LEARNER, AUDITOR, HOST = -1, -2, -3, -4
+PARTIES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR, "host": HOST}
+
+MAX_FEATURES = 1 << 16  # 256 KiB of float32: larger than any picture or table row we load
+ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame needs more than 1 MiB
+MAX_FRAME = 1 << 20  # bytes; a roster part is the largest message and takes half of it
+
+Index = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  # user ids, places and sizes
+RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=10_000)]
+Label = Annotated[int, msgspec.Meta(ge=0, lt=2**15)]
+Outcome = Literal["reported", "dropped", "abstained"]
+
+
+class Refused(Exception):
+    """A peer's message that its receiver will not act on; the receiver goes on.
+
+    ``fault`` is one of malformed, oversized, out_of_order, duplicate, misdirected.
+    """
+
+    def __init__(self, fault: str, detail: str) -> None:
+        super().__init__(f"{fault}: {detail}")
+        self.fault = fault
+
+
+class Features:
+    """A user's public features; traces record only how many there are, since they are public and bulky."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: NDArray[np.float32]) -> None:
+        self.row = row
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Features) and np.array_equal(self.row, other.row)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Features:
+        if len(data) % 4 or not 0 < len(data) <= 4 * MAX_FEATURES:
+            raise ValueError(f"features take 4 to {4 * MAX_FEATURES} bytes, 4 each, not {len(data)}")
+        row = np.frombuffer(data, dtype="<f4")
+        if not np.isfinite(row).all():
+            raise ValueError("features must be finite numbers")
+        return cls(row)
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What all messages share. They hold no cycles, so the collector need not look at them."""
+
+
+class Hello(Message, tag="hello"):
+    version: int
+    features: Features
+
+
+class Roster(Message, tag="roster"):
+    cluster: Index
+    first: Index
+    members: bytes  # int64 little-endian user ids, ascending, from place `first` on
+
+
+class Assignment(Message, tag="assignment"):
+    cluster: Index
+    size: Index
+    place: Index
+
+
+class Round(Message, tag="round"):
+    round: RoundNumber
+
+
+class Ask(Message, tag="ask"):
+    round: RoundNumber
+
+
+class Answer(Message, tag="answer"):
+    round: RoundNumber
+    label: Label
+
+
+class Report(Message, tag="report"):
+    round: RoundNumber
+    label: Label
+
+
+class Done(Message, tag="done"):
+    round: RoundNumber
+    outcome: Outcome
+
+
+class Closed(Message, tag="closed"):
+    round: RoundNumber
+    reports: Index
+
+
+class Goodbye(Message, tag="goodbye"):
+    pass
+
+
+class Refusal(Message, tag="refusal"):
+    about: int
+    kind: str
+    reason: str
+
+
+AnyMessage = (
+    Hello | Roster | Assignment | Round | Ask | Answer | Report | Done | Closed | Goodbye | Refusal
+)  # fmt: skip
+MESSAGES: tuple[type[Message], ...] = (
+    Hello, Roster, Assignment, Round, Ask, Answer, Report, Done, Closed, Goodbye, Refusal,
+)  # fmt: skip
+KINDS: dict[str, tuple[str, ...]] = {
+    str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES
+}
+Outgoing = tuple[int, Message]  # (receiver, message)
+
+
+def kind_of(message: Message) -> str:
+    """The message's kind as it stands on the wire and in traces."""
+    return str(type(message).__struct_config__.tag)
+
+
+def name_of(address: int) -> str:
+    """An address in words, for messages to people."""
+    for name, party in PARTIES.items():
+        if address == party:
+            return f"the {name}"
+    return f"user {address}"
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A message with its addresses: one frame on the wire."""
+
+    sender: int
+    receiver: int
+    message: AnyMessage
+
+
+def _features_to_wire(value: object) -> bytes:
+    if isinstance(value, Features):
+        return value.row.astype("<f4").tobytes()
+    raise NotImplementedError(f"no wire form for {type(value).__name__}")
+
+
+def _features_from_wire(kind: type, value: object) -> object:
+    if kind is Features and isinstance(value, bytes):
+        return Features.from_bytes(value)
+    raise ValueError("features must be bytes")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_features_to_wire)
+_decoder = msgspec.msgpack.Decoder(Envelope, dec_hook=_features_from_wire)
+
+
+def encode(envelope: Envelope) -> bytes:
+    """One frame."""
+    return _encoder.encode(envelope)
+
+
+def decode(frame: bytes) -> Envelope:
+    """Read one frame from a peer, or refuse it."""
+    if len(frame) > MAX_FRAME:
+        raise Refused("oversized", f"a frame takes at most {MAX_FRAME} bytes, not {len(frame)}")
+    try:
+        return _decoder.decode(frame)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise Refused("malformed", str(error)) from None

@@ -1,0 +1,180 @@
+"""A user: Algorithm 2 as a state machine, message in and messages out.
+
+    JOINING --assignment--> WAITING --answer--> DONE --round--> WAITING ... --goodbye--> LEFT
+
+She flips her label once (once per round with fresh noise) and answers every asker of a round with that
+one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
+again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
+minimum she was promised she abstains: she neither asks, answers nor reports.
+
+An ask may overtake the message that lets her begin the round; it is held until then, up to a bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    LEARNER,
+    VERSION,
+    Answer,
+    Ask,
+    Assignment,
+    Done,
+    Features,
+    Goodbye,
+    Hello,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    Round,
+    kind_of,
+    name_of,
+)
+
+JOINING, WAITING, DONE, ABSTAINING, LEFT = range(5)
+
+MAX_EARLY = 1024  # asks held before a round begins; about one asker per user is usual, log n / log log n the most
+
+
+class User:
+    __slots__ = (
+        "_askers", "_early", "_keeps", "_peer", "_roster", "cluster", "host", "id", "label", "noisy", "round",
+        "state",
+    )  # fmt: skip
+
+    def __init__(self, id_: int, label: int, host: Host) -> None:
+        self.id = id_
+        self.label = label
+        self.host = host
+        self.state = JOINING
+        self.round = -1
+        self._askers: list[int] | None = None
+        self._early: list[tuple[int, Ask]] | None = None
+
+    def hello(self, features: Features) -> Outgoing:
+        return COORDINATOR, Hello(VERSION, features)
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        """Act on one message, or raise Refused and stay as she was."""
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise Refused("misdirected", f"a user takes no {kind_of(message)}")
+        return handler(self, sender, message)
+
+    def _assigned(self, sender: int, message: Assignment) -> Sequence[Outgoing]:
+        self._only_from_the_coordinator(sender)
+        if self.state != JOINING:
+            raise Refused("duplicate", f"user {self.id} is assigned already")
+        roster = self.host.rosters.get(message.cluster)
+        if roster is None or len(roster) != message.size:
+            raise Refused("out_of_order", f"cluster {message.cluster} has no roster of {message.size} users here")
+        if not (0 <= message.place < message.size and roster[message.place] == self.id):
+            raise Refused("misdirected", f"place {message.place} of cluster {message.cluster} is another user's")
+        self.cluster = message.cluster
+        self._roster = roster
+        return self._begin(0)
+
+    def _next_round(self, sender: int, message: Round) -> Sequence[Outgoing]:
+        self._only_from_the_coordinator(sender)
+        if self.state in (JOINING, LEFT) or message.round != self.round + 1:
+            raise Refused("out_of_order", f"round {message.round} cannot follow round {self.round}")
+        return self._begin(message.round)
+
+    def _begin(self, round_: int) -> Sequence[Outgoing]:
+        self.round = round_
+        parameters = self.host.parameters
+        size = len(self._roster)
+        if size < parameters.minimum_size:
+            self.state = ABSTAINING
+            return ((COORDINATOR, Done(round_, "abstained")),)
+        flip, peer, keep, other = self.host.coins(round_, self.id)
+        # Add noise to her own label.
+        if round_ == 0 or parameters.noise == "fresh":
+            self.noisy = self.label
+            if flip < parameters.alpha:
+                self.noisy = (self.label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
+        # Select a random user of her cluster, and decide whether to keep what she hears.
+        self._peer = self._roster[int(peer * size)]
+        self._keeps = keep < parameters.theta
+        self._askers = None
+        self.state = WAITING
+        ask = (self._peer, Ask(round_))
+        if self._early is None:
+            return (ask,)
+        early, self._early = self._early, None
+        # An ask held for a round that she never began is of no use to anyone now.
+        return [ask, *(out for asker, held in early if held.round == round_ for out in self._asked(asker, held))]
+
+    def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
+        state = self.state
+        if message.round == self.round and (state == WAITING or state == DONE):
+            roster = self._roster
+            place = bisect_left(roster, sender)
+            if place == len(roster) or roster[place] != sender:
+                raise Refused("misdirected", f"{name_of(sender)} is not in cluster {self.cluster}")
+            askers = self._askers
+            if askers is None:
+                self._askers = [sender]
+            elif sender in askers:
+                raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
+            else:
+                askers.append(sender)
+            return ((sender, Answer(message.round, self.noisy)),)
+        if state in (ABSTAINING, LEFT):
+            raise Refused("out_of_order", f"user {self.id} has {'left' if state == LEFT else 'abstained'}")
+        if message.round != self.round + 1:
+            raise Refused("out_of_order", f"user {self.id} is in round {self.round}, not {message.round}")
+        self._hold(sender, message)
+        return ()
+
+    def _hold(self, sender: int, message: Ask) -> None:
+        if self._early is None:
+            self._early = []
+        if any(asker == sender for asker, _ in self._early):
+            raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
+        if len(self._early) >= MAX_EARLY:
+            raise Refused("out_of_order", f"user {self.id} holds {MAX_EARLY} early asks and no more")
+        self._early.append((sender, message))
+
+    def _answered(self, sender: int, message: Answer) -> Sequence[Outgoing]:
+        if self.state != WAITING or message.round != self.round:
+            again = self.state == DONE and message.round == self.round and sender == self._peer
+            raise Refused("duplicate" if again else "out_of_order", f"user {self.id} waits for no such answer")
+        if sender != self._peer:
+            raise Refused("misdirected", f"user {self.id} did not ask {name_of(sender)}")
+        if not 0 <= message.label < self.host.parameters.labels:
+            raise Refused("malformed", f"label {message.label} is not below {self.host.parameters.labels}")
+        self.state = DONE
+        # Replace her own label with the other user's noisy label, and subsample.
+        if self._keeps:
+            return (
+                (LEARNER, Report(message.round, message.label)),
+                (COORDINATOR, Done(message.round, "reported")),
+            )
+        return ((COORDINATOR, Done(message.round, "dropped")),)
+
+    def _leave(self, sender: int, message: Goodbye) -> Sequence[Outgoing]:
+        self._only_from_the_coordinator(sender)
+        if self.state == LEFT:
+            raise Refused("duplicate", f"user {self.id} has left already")
+        self.state = LEFT
+        return ()
+
+    def _only_from_the_coordinator(self, sender: int) -> None:
+        if sender != COORDINATOR:
+            raise Refused("misdirected", f"only the coordinator may send this, not {name_of(sender)}")
+
+
+_HANDLERS: dict[type, Callable[[User, int, Any], Sequence[Outgoing]]] = {
+    Assignment: User._assigned,
+    Round: User._next_round,
+    Ask: User._asked,
+    Answer: User._answered,
+    Goodbye: User._leave,
+}
