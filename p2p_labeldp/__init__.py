@@ -1,1 +1,30 @@
-"""Peer-to-peer label privacy: the protocol with real actors, and what each party could learn."""
+"""Peer-to-peer label privacy: the protocol with real actors, and what each party could learn.
+
+    from p2p_labeldp import load_scenario, run
+    finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
+    finished.summary["accuracy"]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "RequestError": "errors",
+    "RunError": "errors",
+    "Scenario": "scenario",
+    "load_scenario": "scenario",
+    "parse_scenario": "scenario",
+    "Run": "engines",
+    "run": "engines",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    # On first use, so that `p2p-labeldp --help` need not import scikit-learn.
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"p2p_labeldp.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

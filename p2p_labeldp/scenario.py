@@ -215,8 +215,9 @@ def documentation() -> Iterator[tuple[str, Any, str, str]]:
             yield f"{section}.{item.name}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
 
 
-def load_scenario(path: Path, overrides: Iterable[str] = (), seed: int | None = None) -> Scenario:
+def load_scenario(path: Path | str, overrides: Iterable[str] = (), seed: int | None = None) -> Scenario:
     """Read a scenario file, apply ``key=value`` overrides and check everything."""
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

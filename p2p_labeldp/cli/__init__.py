@@ -1,1 +1,74 @@
-""""""
+"""The command line: one module per command, and the rules they share.
+
+Exit status: 0 done; 1 a check failed; 2 the request was wrong, said in one line; 3 the run broke or was
+interrupted. ``--json`` prints one JSON object on standard output and nothing else; everything meant for
+a person's eye while work goes on is on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+from typer.main import get_command
+
+from p2p_labeldp.cli import audit, run, scenarios
+from p2p_labeldp.errors import RequestError, RunError
+
+app = typer.Typer(
+    name="p2p-labeldp",
+    help="Peer-to-peer label privacy with real actors, and exactly what each party could learn.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+app.command("run")(run.command)
+app.command("audit")(audit.command)
+app.command("scenarios")(scenarios.command)
+
+
+@app.callback()
+def _options() -> None:
+    # A callback keeps Typer from turning a lone command into the whole program.
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    try:
+        status = get_command(app).main(
+            args=None if arguments is None else list(arguments), prog_name="p2p-labeldp", standalone_mode=False
+        )
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except typer.TyperException as error:
+        return _say(2, error.format_message() or "name a command; `p2p-labeldp --help` lists them")
+    except typer.Exit as error:
+        return error.exit_code
+    except RequestError as error:
+        return _say(2, str(error))
+    except RunError as error:
+        return _say(3, str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _say(3, "interrupted")
+    except BrokenPipeError:
+        # The reader has gone, as `head` does; keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        traceback.print_exc()
+        return _say(3, f"internal error, please report it: {type(error).__name__}: {error}")
+
+
+def _say(status: int, message: str) -> int:
+    print("p2p-labeldp: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+def script() -> None:
+    """The console script."""
+    sys.exit(main())

@@ -109,7 +109,7 @@ class Simulation:
             messages=dict(sorted(kinds.items())),
             outcomes=[dict(attendance.outcomes) for attendance in self.coordinator.attendance],
             missing=sorted({*self.coordinator.absent, *(u for a in self.coordinator.attendance for u in a.missing)}),
-            virtual_seconds=self.network.now,
+            virtual_seconds=self.network.last_time,
         )
 
     async def main(self) -> None:

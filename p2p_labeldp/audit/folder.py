@@ -1,0 +1,111 @@
+"""A run folder as the auditor reads it: everything checked before it is believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.scenario import Scenario, load_scenario
+
+SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"
+REPORTS, POPULATION, TRACE = "reports.npz", "population.npz", "trace.msgpack"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    path: Path
+    scenario: Scenario
+    parameters: Parameters
+    summary: dict[str, Any]
+    trace: Trace
+    features: int
+    reports: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    clusters: NDArray[np.int64] | None
+    true_labels: NDArray[np.int64] | None
+
+    @property
+    def users(self) -> int:
+        return int(self.summary["users"])
+
+    @classmethod
+    def read(cls, path: Path) -> RecordedRun:
+        if not path.is_dir():
+            raise RequestError(f"{path}: not a run folder")
+        summary = read_json(path / SUMMARY)
+        for name in ("users", "missing", "messages_by_kind", "virtual_seconds", "noisy_sha256"):
+            if name not in summary:
+                raise RequestError(f"{path / SUMMARY}: {name} is missing")
+        if summary.get("engine") == "vectorized":
+            raise RequestError(f"{path}: the vectorized engine sends no messages; run it with --engine actors")
+        scenario = load_scenario(path / SCENARIO)
+        trace = Trace.open(path / TRACE)
+        if trace.header["users"] != summary["users"]:
+            raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
+        mechanism = scenario.mechanism
+        manifest = read_json(path / MANIFEST)
+        labels, features = manifest.get("labels"), manifest.get("features")
+        if type(labels) is not int or type(features) is not int:
+            raise RequestError(f"{path / MANIFEST}: labels and features must be whole numbers")
+        parameters = Parameters(
+            mechanism.alpha, mechanism.theta, labels, mechanism.noise, mechanism.rounds,
+            scenario.clusters.minimum_size,
+        )  # fmt: skip
+        clusters = true_labels = None
+        if (path / POPULATION).exists():
+            population = read_arrays(path / POPULATION, ("cluster", "true_label"))
+            clusters, true_labels = population["cluster"], population["true_label"]
+            if len(clusters) != summary["users"] or len(true_labels) != summary["users"]:
+                raise RequestError(f"{path / POPULATION}: must have one row for each of {summary['users']} users")
+        arrays = read_arrays(path / REPORTS, ("round", "user", "label"))
+        reports = [
+            (arrays["user"][here], arrays["label"][here])
+            for here in (arrays["round"] == round_ for round_ in range(parameters.rounds))
+        ]
+        return cls(path, scenario, parameters, summary, trace, features, reports, clusters, true_labels)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object of a run folder."""
+
+    def read() -> dict[str, Any]:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise TypeError("not an object")
+        return value
+
+    return _read(path, read)
+
+
+def read_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[np.int64]]:
+    """The named integer arrays of an .npz file of a run folder, all of one length."""
+
+    def read() -> dict[str, NDArray[np.int64]]:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in names}
+        if any(a.ndim != 1 or a.dtype.kind not in "iu" for a in arrays.values()):
+            raise TypeError("not whole numbers")
+        if len({len(array) for array in arrays.values()}) > 1:
+            raise ValueError("lengths differ")
+        return {name: array.astype(np.int64) for name, array in arrays.items()}
+
+    return _read(path, read)
+
+
+def _read(path: Path, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except FileNotFoundError:
+        raise RequestError(f"{path}: is missing; a run folder made by `p2p-labeldp run` has it") from None
+    except Exception as error:  # a damaged zip or JSON file fails in many ways
+        raise RequestError(f"{path}: is damaged: {type(error).__name__}: {error}") from None

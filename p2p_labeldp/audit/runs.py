@@ -1,0 +1,142 @@
+"""Auditing run folders: the invariants of each trace, and the coins pooled over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from p2p_labeldp.audit.folder import RecordedRun
+from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker, Violation, refused_positions
+from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import noisy_sha256
+
+FAMILY_WISE_ERROR = 1e-3
+
+
+@dataclass(frozen=True)
+class RunAudit:
+    """What one trace shows."""
+
+    path: Path
+    messages: int
+    refusals: int
+    coins_recomputed: bool
+    violations: list[Violation]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What one or more runs show together."""
+
+    runs: list[RunAudit]
+    tests: list[FitTest]
+    family_wise_error: float
+
+    @property
+    def threshold(self) -> float:
+        """A p-value below this fails its test (Bonferroni)."""
+        return self.family_wise_error / max(1, len(self.tests))
+
+    @property
+    def failed_tests(self) -> list[FitTest]:
+        return [test for test in self.tests if test.p_value < self.threshold]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed_tests and not any(run.violations for run in self.runs)
+
+
+def audit_runs(paths: list[Path], family_wise_error: float = FAMILY_WISE_ERROR) -> Audit:
+    """Audit every run folder, and test their coins together."""
+    if not 0 < family_wise_error < 1:
+        raise RequestError(f"--family-wise-error {family_wise_error:g}: must lie between 0 and 1")
+    runs = [RecordedRun.read(path) for path in paths]
+    if not runs:
+        raise RequestError("name at least one run folder")
+    _require_poolable(runs)
+    pooled = Sample()
+    audits = []
+    for run in runs:
+        checked, sample = _audit_run(run)
+        audits.append(checked)
+        pooled.pool(sample)
+    return Audit(audits, fit_tests(pooled, runs[0].parameters), family_wise_error)
+
+
+def _require_poolable(runs: list[RecordedRun]) -> None:
+    """Pooling needs one law and independent coins."""
+    seeds: dict[int, Path] = {}
+    for run in runs:
+        for name in ("alpha", "theta", "labels", "noise"):
+            mine, first = getattr(run.parameters, name), getattr(runs[0].parameters, name)
+            if mine != first:
+                raise RequestError(f"{run.path}: {name} = {mine}, but {runs[0].path} has {first}; audit them apart")
+        if run.scenario.coins.source == "seeded":
+            other = seeds.setdefault(run.scenario.coins.seed, run.path)
+            if other != run.path or sum(r.path == run.path for r in runs) > 1:
+                raise RequestError(
+                    f"{run.path}: same seed as {other}; pooled tests need runs with different seeds (--seed)"
+                )
+
+
+def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
+    checker = _checked(run, frozenset())
+    unmatched: list[Violation] = []
+    if checker.kinds["refusal"]:
+        # Rare: read again, leaving out what was refused.
+        refused, unmatched = refused_positions(run.trace)
+        checker = _checked(run, refused)
+    _compare_with_summary(run, checker)
+    violations = sorted(
+        [*checker.violations, *unmatched], key=lambda found: (found.position is None, found.position or 0)
+    )
+    audit = RunAudit(
+        path=run.path,
+        messages=sum(checker.kinds.values()),
+        refusals=checker.kinds["refusal"],
+        coins_recomputed=run.scenario.coins.source == "seeded",
+        violations=violations[:MAX_VIOLATIONS],
+    )
+    return audit, checker.sample
+
+
+def _checked(run: RecordedRun, refused: frozenset[int]) -> Checker:
+    checker = Checker(
+        run.users,
+        run.features,
+        run.parameters,
+        run.scenario.network,
+        coins=SeededCoins(run.scenario.coins.seed) if run.scenario.coins.source == "seeded" else None,
+        clusters=run.clusters,
+        true_labels=run.true_labels,
+        missing=run.summary["missing"],
+    )
+    for event in run.trace:
+        checker.feed(event, event.position in refused)
+    checker.finish()
+    return checker
+
+
+def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
+    found = []
+    for kind, count in run.summary["messages_by_kind"].items():
+        if checker.kinds[kind] != count:
+            found.append(f"{count} messages of kind {kind}, but the trace has {checker.kinds[kind]}")
+    for kind in checker.kinds:
+        if kind not in run.summary["messages_by_kind"]:
+            found.append(f"no messages of kind {kind}, but the trace has {checker.kinds[kind]}")
+    if run.summary["virtual_seconds"] != checker.last_time:
+        found.append(f"{run.summary['virtual_seconds']} virtual seconds, but the trace ends at {checker.last_time}")
+    rounds = []
+    for reports in checker.reports:
+        users = np.array(sorted(reports), dtype=np.int64)
+        rounds.append((users, np.array([reports[user] for user in users.tolist()], dtype=np.int64)))
+    if noisy_sha256(rounds) != run.summary["noisy_sha256"]:
+        found.append("noisy_sha256 is not that of the reports in the trace")
+    if noisy_sha256(run.reports) != run.summary["noisy_sha256"]:
+        found.append("noisy_sha256 is not that of reports.npz")
+    checker.violations += [Violation("summary", None, f"the summary says {what}") for what in found]

@@ -1,0 +1,119 @@
+"""What a trace says about the coins: flips, choices and subsampling, and tests of each against its law.
+
+Samples of several runs are pooled. Every test has an exact or conservative p-value, so that a family-wise
+error of 1e-6 means what it says; the family is split evenly (Bonferroni). Choices are compared with the
+uniform law through the randomised probability integral transform: place j of n becomes (j + U)/n with U
+uniform, which is exactly uniform whatever the cluster sizes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+
+
+@dataclass
+class Sample:
+    """Counts and choices of one run, or of several pooled."""
+
+    flipped: int = 0
+    flip_chances: int = 0
+    kept: int = 0
+    keep_chances: int = 0
+    moves: Counter[int] = field(default_factory=Counter)
+    """How far flipped labels moved, 1..K-1, cyclically."""
+    places: list[int] = field(default_factory=list)
+    own_places: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    def flip(self, truth: int, noisy: int, labels: int) -> None:
+        self.flip_chances += 1
+        if truth != noisy:
+            self.flipped += 1
+            self.moves[(noisy - truth) % labels] += 1
+
+    def keep(self, kept: bool) -> None:
+        self.keep_chances += 1
+        self.kept += kept
+
+    def choice(self, place: int, own_place: int, size: int) -> None:
+        self.places.append(place)
+        self.own_places.append(own_place)
+        self.sizes.append(size)
+
+    def pool(self, other: Sample) -> None:
+        """Add another run's sample to this one."""
+        self.flipped += other.flipped
+        self.flip_chances += other.flip_chances
+        self.kept += other.kept
+        self.keep_chances += other.keep_chances
+        self.moves += other.moves
+        self.places += other.places
+        self.own_places += other.own_places
+        self.sizes += other.sizes
+
+
+@dataclass(frozen=True)
+class FitTest:
+    """One test of the coins: what was seen, what was expected, how surprising that is."""
+
+    name: str
+    seen: str
+    expected: str
+    p_value: float
+
+
+def fit_tests(sample: Sample, parameters: Parameters) -> list[FitTest]:
+    """Every test there is data for."""
+    tests = []
+    if sample.flip_chances:
+        tests.append(_share("flips", sample.flipped, sample.flip_chances, parameters.alpha))
+    if parameters.labels > 2 and sample.flipped:
+        tests.append(_moves(sample, parameters.labels))
+    if sample.keep_chances:
+        tests.append(_share("subsampling", sample.kept, sample.keep_chances, parameters.theta))
+    sizes = np.array(sample.sizes, dtype=np.int64)
+    if len(sizes):
+        places, own = np.array(sample.places), np.array(sample.own_places)
+        tests.append(_self_asks(int(np.count_nonzero(places == own)), sizes))
+        tests.append(_uniform("choice_of_place", places, sizes))
+        tests.append(_uniform("choice_beside_oneself", (places - own) % sizes, sizes))
+    return tests
+
+
+def _share(name: str, seen: int, chances: int, probability: float) -> FitTest:
+    p_value = float(stats.binomtest(seen, chances, probability).pvalue)
+    return FitTest(name, f"{seen} of {chances}", f"{probability:g} of them", p_value)
+
+
+def _moves(sample: Sample, labels: int) -> FitTest:
+    """The label that a flip moves to is uniform over the others: the integral transform again."""
+    moves = np.repeat(np.arange(labels - 1), [sample.moves[move + 1] for move in range(labels - 1)])
+    return _uniform("choice_of_label", moves, np.full(len(moves), labels - 1))
+
+
+def _uniform(name: str, places: NDArray[np.int64], sizes: NDArray[np.int64]) -> FitTest:
+    # A fixed stream: the same traces always give the same p-value.
+    spread = np.random.default_rng(2026).random(len(places))
+    result = stats.kstest((places + spread) / sizes, "uniform")
+    return FitTest(name, f"largest gap {result.statistic:.4f}", "uniform", float(result.pvalue))
+
+
+def _self_asks(seen: int, sizes: NDArray[np.int64]) -> FitTest:
+    """A user chooses herself with probability 1/n: a sum of independent binomials, convolved exactly."""
+    law = np.ones(1)
+    expected = 0.0
+    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+        expected += count / size
+        # Up to where the rest weighs less than 1e-30; cutting it only makes the p-value smaller by that.
+        most = min(int(count), int(stats.binom.isf(1e-30, count, 1 / size)) + 1)
+        law = np.convolve(law, stats.binom.pmf(np.arange(most + 1), count, 1 / size))
+    below, above = float(law[: seen + 1].sum()), float(law[seen:].sum())
+    p_value = min(1.0, 2 * min(below, above) + 1e-25)
+    return FitTest("self_asks", f"{seen} of {len(sizes)}", f"about {expected:.1f}", p_value)

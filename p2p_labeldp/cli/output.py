@@ -1,0 +1,63 @@
+"""What commands share: where a scenario is found, progress for a terminal, JSON for a program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from p2p_labeldp.cli.scenarios import shipped
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Scenario, load_scenario
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, e.g. mechanism.alpha=0.2.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where data files are looked for first.")]
+ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A TOML file, or a shipped name.")]
+
+console = Console(highlight=False, soft_wrap=False)
+
+
+def find_scenario(name: str, settings: list[str] | None, seed: int | None) -> Scenario:
+    """The scenario in a file, or one that ships under that name."""
+    path = Path(name)
+    if not path.exists() and not path.suffix and path.parent == Path():
+        path = shipped().get(name, path)
+        if not path.exists():
+            raise RequestError(f"{name}: neither a file nor a shipped scenario; there are {', '.join(shipped())}")
+    return load_scenario(path, settings or (), seed)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, allow_nan=False))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Any]:
+    """A function (stage, done, total) that draws on a terminal and is silent in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        stage_shown = ""
+
+        def show(stage: str, done: int, total: int) -> None:
+            nonlocal stage_shown
+            if stage != stage_shown:
+                stage_shown = stage
+                bar.reset(task, description=stage, total=total or None)
+            bar.update(task, completed=min(done, total) if total else done)
+
+        yield show

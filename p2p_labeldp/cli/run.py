@@ -1,0 +1,84 @@
+"""``p2p-labeldp run``: run a scenario, print what happened, leave a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from p2p_labeldp.cli.output import (
+    DataDir,
+    Json,
+    ScenarioArgument,
+    Seed,
+    Settings,
+    console,
+    find_scenario,
+    print_json,
+    progress_bar,
+)
+from p2p_labeldp.errors import RequestError
+
+_ENGINES = ("actors", "vectorized")
+_HOSTINGS = ("user", "cluster")
+
+
+def command(
+    scenario: ScenarioArgument,
+    engine: Annotated[str, typer.Option(help="actors (real messages) or vectorized (numpy arrays).")] = "actors",
+    hosting: Annotated[str, typer.Option(help="One task per user, or per cluster.")] = "user",
+    seed: Seed = None,
+    data_dir: DataDir = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; runs/NAME if not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a scenario, print a summary and write the run folder."""
+    for option, value, allowed in (("--engine", engine, _ENGINES), ("--hosting", hosting, _HOSTINGS)):
+        if value not in allowed:
+            raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
+    chosen = find_scenario(scenario, settings, seed)
+    from p2p_labeldp.engines.folder import free_name
+    from p2p_labeldp.engines.runner import run
+
+    place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
+    with progress_bar() as progress:
+        finished = run(chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress)
+    if as_json:
+        print_json(finished.summary)
+    else:
+        console.print(summary_table(finished.summary, len(finished.dataset.classes)))
+
+
+def summary_table(summary: dict[str, Any], labels: int) -> Table:
+    """A run in a dozen lines."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    sizes = summary["cluster_sizes"]
+    table.add_row("users", f"{summary['users']:,} with {labels} labels")
+    merged = f"; {summary['merged_clusters']} too small, merged" if summary["merged_clusters"] else ""
+    span = f"of {sizes['smallest']:,} to {sizes['largest']:,} users, median {sizes['median']:,.0f}{merged}"
+    table.add_row("clusters", f"{summary['clusters']:,} {span}")
+    if summary["phi"] is not None:
+        table.add_row("heterogeneity", f"phi = {summary['phi']:.4f}")
+    if summary["psi"] is not None:
+        table.add_row("distortion", f"psi = {summary['psi']:.4f}")
+    if summary["messages"]:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary["messages_by_kind"].items())
+        table.add_row("messages", f"{summary['messages']:,}: {kinds}")
+    abstained = sum(outcome["abstained"] for outcome in summary["outcomes_by_round"])
+    table.add_row("reports", f"{summary['reports']:,}" + (f"; {abstained:,} abstained" if abstained else ""))
+    if summary["missing"]:
+        shown = ", ".join(map(str, summary["missing"][:10]))
+        table.add_row("missing", f"{len(summary['missing']):,} users: {shown}")
+    private = "none: " + summary["accuracy_reason"] if summary["accuracy"] is None else f"{summary['accuracy']:.4f}"
+    table.add_row("accuracy", f"{private} on the noisy labels")
+    table.add_row("", f"{summary['nonprivate_accuracy']:.4f} without privacy")
+    table.add_row("", f"{summary['majority_accuracy']:.4f} by always guessing the commonest label")
+    table.add_row("noisy data set", summary["noisy_sha256"][:16])
+    table.add_row("seconds", f"{summary['seconds']:.2f} with the {summary['engine']} engine, seed {summary['seed']}")
+    table.add_row("run folder", str(summary["out"]))
+    return table

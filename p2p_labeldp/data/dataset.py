@@ -1,0 +1,112 @@
+"""What every loader hands over: labelled examples of the users, and a test set.
+
+Row i of ``features`` and ``labels`` belongs to user i. Features are public, labels private. A
+``Dataset`` checks itself when it is made, so that nothing behind it has to ask again whether lengths
+agree or a feature is NaN. ``Source`` is what a loader read before the scenario's choices (target,
+number of users) are applied; it keeps images as bytes, so that drawing a few users from CIFAR-10 does
+not cost a float copy of all of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Labels = NDArray[np.int64]
+Probabilities = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The users' examples, and the test examples. ``conditional`` is p(y|x), known for synthetic only.
+
+    For synthetic data ``true_weights`` (K, d) and ``true_bias`` (K,) are the best linear softmax
+    hypothesis: ``conditional`` and ``test_conditional`` are its predictions.
+    """
+
+    name: str
+    features: Floats
+    labels: Labels
+    test_features: Floats
+    test_labels: Labels
+    classes: tuple[str, ...]
+    given_clusters: Labels | None = None
+    conditional: Probabilities | None = None
+    test_conditional: Probabilities | None = None
+    true_weights: Probabilities | None = None
+    true_bias: Probabilities | None = None
+
+    def __post_init__(self) -> None:
+        _check_examples("features", self.features, self.labels, len(self.classes))
+        _check_examples("test_features", self.test_features, self.test_labels, len(self.classes))
+        if self.features.shape[1] != self.test_features.shape[1]:
+            raise ValueError(
+                f"features have {self.features.shape[1]} columns, test_features {self.test_features.shape[1]}"
+            )
+        for name, conditional, rows in (
+            ("conditional", self.conditional, len(self.labels)),
+            ("test_conditional", self.test_conditional, len(self.test_labels)),
+        ):
+            if conditional is not None and conditional.shape != (rows, len(self.classes)):
+                raise ValueError(f"{name} has shape {conditional.shape}, not {(rows, len(self.classes))}")
+        if self.given_clusters is not None:
+            _check_clusters(self.given_clusters, len(self.labels))
+
+    @property
+    def users(self) -> int:
+        return len(self.labels)
+
+    @property
+    def label_count(self) -> int:
+        return len(self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A data set as read: all training examples and the test set, features in their own type.
+
+    Features are divided by ``scale`` when they become a ``Dataset``.
+    """
+
+    features: NDArray[Any]
+    labels: Labels
+    test_features: NDArray[Any]
+    test_labels: Labels
+    classes: tuple[str, ...]
+    given_clusters: Labels | None = None
+    scale: float = 1.0
+
+
+def compact(ids: NDArray[Any]) -> Labels:
+    """The same partition with ids 0, 1, ... in the order of the old ids."""
+    return np.unique(ids, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def codes(values: Sequence[str], classes: tuple[str, ...]) -> Labels:
+    """Each value's place among the classes; a value that is no class raises ``KeyError``."""
+    place = {name: index for index, name in enumerate(classes)}
+    return np.fromiter((place[value] for value in values), dtype=np.int64, count=len(values))
+
+
+def _check_examples(name: str, features: Floats, labels: Labels, label_count: int) -> None:
+    if features.dtype != np.float32 or features.ndim != 2 or not features.flags.c_contiguous:
+        raise ValueError(f"{name} must be a C-contiguous float32 matrix")
+    if labels.dtype != np.int64 or labels.shape != (len(features),):
+        raise ValueError(f"{name} has {len(features)} rows; its labels are {labels.dtype} {labels.shape}")
+    # A sum is NaN or infinite whenever an entry is, and needs no array of booleans.
+    with np.errstate(invalid="ignore"):
+        total = features.sum(dtype=np.float64)
+    if not np.isfinite(total):
+        raise ValueError(f"{name} holds a value that is not finite")
+    if len(labels) and not (labels.min() >= 0 and labels.max() < label_count):
+        raise ValueError(f"labels of {name} must lie in 0..{label_count - 1}")
+
+
+def _check_clusters(clusters: Labels, users: int) -> None:
+    if clusters.dtype != np.int64 or clusters.shape != (users,):
+        raise ValueError(f"given_clusters must be int64 of length {users}")
+    if users and (clusters.min() < 0 or not np.bincount(clusters).all()):
+        raise ValueError("given_clusters must use every id from 0 on")

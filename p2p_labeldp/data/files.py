@@ -1,0 +1,81 @@
+"""Where data files are found, and how they are fetched when they are not there.
+
+Looked for in this order: the folder of ``--data-dir``, the folder in ``P2P_LABELDP_DATA``, the cache
+folder. A data set counts as present where all its files are; otherwise OpenML is asked, and if that
+fails one line says which files to put where. Nothing is downloaded that was found.
+"""
+
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from p2p_labeldp.errors import RequestError
+
+ENVIRONMENT = "P2P_LABELDP_DATA"
+
+# scikit-learn opens OpenML's addresses without a limit of its own; a dead network must not hang a run.
+_SECONDS_WITHOUT_AN_ANSWER = 60.0
+
+
+def cache_folder() -> Path:
+    """``p2p_labeldp`` under ``XDG_CACHE_HOME``, or under ``~/.cache``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "p2p_labeldp"
+
+
+def folders(data_dir: Path | None) -> list[Path]:
+    """The folders to look in, first one first."""
+    if data_dir is not None and not data_dir.is_dir():
+        raise RequestError(f"data folder {data_dir} is not a folder")
+    given = [] if data_dir is None else [data_dir]
+    named = os.environ.get(ENVIRONMENT, "")
+    return [*given, *([Path(named)] if named else []), cache_folder()]
+
+
+def find(folder: str, names: tuple[str, ...], data_dir: Path | None) -> Path | None:
+    """The first place that holds ``folder`` with every one of ``names`` in it."""
+    for place in folders(data_dir):
+        if all((place / folder / name).is_file() for name in names):
+            return place / folder
+    return None
+
+
+def from_openml(number: int, folder: str, names: tuple[str, ...], data_dir: Path | None) -> Any:
+    """The data set ``number`` of OpenML as a scikit-learn bunch of numpy arrays, kept in the cache folder.
+
+    Nominal columns come as codes into ``bunch.categories``, missing values as NaN.
+    """
+    from sklearn.datasets import fetch_openml
+
+    try:
+        with _limited_wait(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # liac-arff because the other parser needs pandas.
+            return fetch_openml(
+                data_id=number,
+                as_frame=False,
+                parser="liac-arff",
+                data_home=str(cache_folder() / "openml"),
+                n_retries=1,
+            )
+    except Exception as error:  # sockets, HTTP, disks, ARFF: whatever stops it, the remedy is the same.
+        places = ", ".join(str(place / folder) for place in folders(data_dir))
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise RequestError(
+            f"data files not found: put {', '.join(names)} into one of {places}; "
+            f"fetching OpenML data set {number} failed ({reason})"
+        ) from error
+
+
+@contextmanager
+def _limited_wait() -> Iterator[None]:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_SECONDS_WITHOUT_AN_ANSWER)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

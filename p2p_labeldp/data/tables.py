@@ -1,0 +1,238 @@
+"""The two public tables: Adult (census income) and Diabetes 130-US hospitals (readmission).
+
+In Diabetes 130 a row is an encounter and a patient may have several. No patient is in both the training and
+the test set, yet she may be several users here: the guarantee is for one encounter's label.
+"""
+
+import csv
+import io
+import zipfile
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.data.dataset import Source, codes
+from p2p_labeldp.data.files import find, from_openml
+from p2p_labeldp.data.splits import split_by_owner
+from p2p_labeldp.data.tabular import MISSING, Column, Table, encode
+from p2p_labeldp.errors import RequestError
+
+# Name, and whether it is a number; the label is the last field.
+ADULT_COLUMNS = {
+    "age": True, "workclass": False, "fnlwgt": True, "education": False, "education-num": True,
+    "marital-status": False, "occupation": False, "relationship": False, "race": False, "sex": False,
+    "capital-gain": True, "capital-loss": True, "hours-per-week": True, "native-country": False,
+}  # fmt: skip
+ADULT_CLASSES = ("<=50K", ">50K")
+# Plain text has no checksum: a file cut between two lines shows only in its number of rows.
+ADULT_FILES = {"adult.data": 32_561, "adult.test": 16_281}
+ADULT_FEWEST = 10
+
+DIABETES_ARCHIVE = "dataset_diabetes.zip"
+DIABETES_MEMBER = "dataset_diabetes/diabetic_data.csv"
+DIABETES_CLASSES = ("NO", ">30", "<30")
+DIABETES_NUMBERS = (
+    "time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications", "number_outpatient",
+    "number_emergency", "number_inpatient", "number_diagnoses",
+)  # fmt: skip
+DIABETES_DIAGNOSES = ("diag_1", "diag_2", "diag_3")
+DIABETES_DRUGS = (
+    "metformin", "repaglinide", "nateglinide", "chlorpropamide", "glimepiride", "acetohexamide", "glipizide",
+    "glyburide", "tolbutamide", "pioglitazone", "rosiglitazone", "acarbose", "miglitol", "troglitazone",
+    "tolazamide", "insulin", "glyburide-metformin", "glipizide-metformin",
+)  # fmt: skip
+# Not here: encounter_id and patient_nbr (identifiers), weight (97 % missing), drugs that at most two got.
+DIABETES_CATEGORIES = (
+    "race", "gender", "admission_type_id", "discharge_disposition_id", "admission_source_id", "payer_code",
+    "medical_specialty", "max_glu_serum", "A1Cresult", *DIABETES_DRUGS, "change", "diabetesMed",
+)  # fmt: skip
+DIABETES_NEEDED = ("patient_nbr", "age", *DIABETES_NUMBERS, *DIABETES_DIAGNOSES, *DIABETES_CATEGORIES)
+DIABETES_FEWEST = 200
+
+# ICD-9 chapters by their last three-digit code; diabetes itself, 250, stands on its own.
+_CHAPTERS = (
+    (139, "infections"), (239, "neoplasms"), (279, "endocrine"), (289, "blood"), (319, "mental"),
+    (389, "nervous"), (459, "circulatory"), (519, "respiratory"), (579, "digestive"), (629, "genitourinary"),
+    (679, "pregnancy"), (709, "skin"), (739, "musculoskeletal"), (759, "congenital"), (779, "perinatal"),
+    (799, "symptoms"), (999, "injury"),
+)  # fmt: skip
+
+
+def load_adult(data_dir: Path | None) -> Source:
+    folder = find("adult", tuple(ADULT_FILES), data_dir)
+    if folder is None:
+        return _adult_from_openml(from_openml(1590, "adult", tuple(ADULT_FILES), data_dir))
+    train, test = (_read_adult(folder / name, rows) for name, rows in ADULT_FILES.items())
+    return _adult_source([*train, *test], len(train))
+
+
+def load_diabetes130(data_dir: Path | None, seed: int, test_fraction: float) -> Source:
+    folder = find("diabetes-130", (DIABETES_ARCHIVE,), data_dir)
+    if folder is None:
+        bunch = from_openml(4541, "diabetes-130", (DIABETES_ARCHIVE,), data_dir)
+        columns = _strings_of_openml(bunch, DIABETES_NEEDED)
+        columns["readmitted"] = [str(label) for label in bunch.target]
+        return _diabetes_source(columns, "OpenML data set 4541", seed, test_fraction)
+    path = folder / DIABETES_ARCHIVE
+    return _diabetes_source(_read_diabetes(path), str(path), seed, test_fraction)
+
+
+@cache
+def icd9_chapter(code: str) -> str:
+    """The chapter of an ICD-9 code such as 250.83, V45 or E885; ``?`` where it is missing or no code."""
+    if code[:1] in ("E", "V"):
+        return "external causes" if code[0] == "E" else "supplementary"
+    whole = code.partition(".")[0]
+    if not (whole.isascii() and whole.isdigit()):
+        return MISSING
+    number = int(whole)
+    if number == 250:
+        return "diabetes"
+    return next((name for last, name in _CHAPTERS if 1 <= number <= last), MISSING)
+
+
+def _read_adult(path: Path, expected: int) -> list[list[str]]:
+    rows: list[list[str]] = []
+    try:
+        text = path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} cannot be read: {error}") from error
+    for line, content in enumerate(text.splitlines(), start=1):
+        if not content.strip() or content.startswith("|"):
+            continue
+        fields = [field.strip() for field in content.split(",")]
+        if len(fields) != len(ADULT_COLUMNS) + 1:
+            raise RequestError(f"{path} line {line} has {len(fields)} fields, not {len(ADULT_COLUMNS) + 1}")
+        fields[-1] = fields[-1].removesuffix(".")
+        if fields[-1] not in ADULT_CLASSES:
+            raise RequestError(f"{path} line {line} has the label {fields[-1]!r}, not <=50K or >50K")
+        for field, (name, is_number) in zip(fields, ADULT_COLUMNS.items(), strict=False):
+            if is_number and not (field.isascii() and field.isdigit()):
+                raise RequestError(f"{path} line {line}: {name} is {field!r}, not a number")
+        rows.append(fields)
+    if len(rows) != expected:
+        raise RequestError(f"{path} has {len(rows)} rows; the published file has {expected}")
+    return rows
+
+
+def _adult_source(rows: list[list[str]], train_count: int) -> Source:
+    columns: dict[str, Column] = {}
+    *values, labels = zip(*rows, strict=True)
+    for (name, is_number), column in zip(ADULT_COLUMNS.items(), values, strict=True):
+        columns[name] = np.array(column, dtype=np.float64) if is_number else column
+    features = encode(Table(columns, len(rows)), np.arange(train_count), ADULT_FEWEST)
+    numbers = codes(labels, ADULT_CLASSES)
+    return Source(
+        features[:train_count],
+        numbers[:train_count],
+        features[train_count:],
+        numbers[train_count:],
+        ADULT_CLASSES,
+    )
+
+
+def _adult_from_openml(bunch: Any) -> Source:
+    columns = _strings_of_openml(bunch, tuple(ADULT_COLUMNS))
+    labels = [str(label) for label in bunch.target]
+    rows = [list(row) for row in zip(*(columns[name] for name in ADULT_COLUMNS), labels, strict=True)]
+    test_count = ADULT_FILES["adult.test"]
+    # OpenML holds both files in one, the test file first; its share of rich people tells the two apart.
+    if len(rows) != sum(ADULT_FILES.values()) or labels[:test_count].count(">50K") != 3_846:
+        raise RequestError(
+            "OpenML data set 1590 is not Adult in its published order; put the files in place instead"
+        )
+    return _adult_source(rows[test_count:] + rows[:test_count], len(rows) - test_count)
+
+
+def _read_diabetes(path: Path) -> dict[str, list[str]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            text = archive.read(DIABETES_MEMBER).decode("utf-8")
+    except KeyError as error:
+        raise RequestError(f"{path} lacks {DIABETES_MEMBER}") from error
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        UnicodeDecodeError,
+        NotImplementedError,
+    ) as error:
+        raise RequestError(f"{path} is cut short or damaged: {' '.join(str(error).split())}") from error
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = next(reader, [])
+    missing = [name for name in (*DIABETES_NEEDED, "readmitted") if name not in header]
+    if missing:
+        raise RequestError(f"{path}: {DIABETES_MEMBER} lacks the column {missing[0]}")
+    rows = [row for row in reader if row]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise RequestError(
+                f"{path}: {DIABETES_MEMBER} row {number} has {len(row)} fields, not {len(header)}"
+            )
+    if not rows:
+        raise RequestError(f"{path}: {DIABETES_MEMBER} has no rows")
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return dict(zip(header, columns, strict=True))
+
+
+def _diabetes_source(columns: dict[str, list[str]], origin: str, seed: int, test_fraction: float) -> Source:
+    try:
+        labels = codes(columns["readmitted"], DIABETES_CLASSES)
+    except KeyError as error:
+        raise RequestError(
+            f"{origin}: readmitted is {error}; allowed are {', '.join(DIABETES_CLASSES)}"
+        ) from error
+    encoded: dict[str, Column] = {"age": _decades(columns["age"], origin)}
+    for name in DIABETES_NUMBERS:
+        encoded[name] = _numbers(columns[name], name, origin)
+    for name in DIABETES_DIAGNOSES:
+        encoded[name] = [icd9_chapter(code) for code in columns[name]]
+    for name in DIABETES_CATEGORIES:
+        encoded[name] = columns[name]
+    patients = np.array(columns["patient_nbr"])
+    if (patients == patients[0]).all():
+        raise RequestError(f"{origin}: one patient only; one to learn from and one to test on are needed")
+    train, test = split_by_owner(patients, seed, test_fraction)
+    features = encode(Table(encoded, len(labels)), train, DIABETES_FEWEST)
+    return Source(features[train], labels[train], features[test], labels[test], DIABETES_CLASSES)
+
+
+def _decades(values: list[str], origin: str) -> NDArray[np.float64]:
+    middle = {f"[{decade}-{decade + 10})": decade + 5.0 for decade in range(0, 100, 10)}
+    try:
+        return np.array([middle[value] for value in values])
+    except KeyError as error:
+        raise RequestError(f"{origin}: age is {error}, not a decade such as [70-80)") from error
+
+
+def _numbers(values: list[str], name: str, origin: str) -> NDArray[np.float64]:
+    for value in values:
+        if not (value.isascii() and value.isdigit()):
+            raise RequestError(f"{origin}: {name} is {value!r}, not a number")
+    return np.array(values, dtype=np.float64)
+
+
+def _strings_of_openml(bunch: Any, needed: tuple[str, ...]) -> dict[str, list[str]]:
+    """OpenML's matrix of codes and numbers as the strings the original files hold."""
+    names = list(bunch.feature_names)
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise RequestError(
+            f"OpenML's answer lacks the column {missing[0]}; put the original files in place instead"
+        )
+    columns = {}
+    for name in needed:
+        values = np.asarray(bunch.data)[:, names.index(name)]
+        categories = (bunch.categories or {}).get(name)
+        columns[name] = [
+            MISSING if np.isnan(value)
+            else str(categories[int(value)]) if categories is not None
+            else str(int(value))
+            for value in values.tolist()
+        ]  # fmt: skip
+    return columns

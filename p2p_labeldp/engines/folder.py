@@ -1,0 +1,85 @@
+"""A run folder: written under a temporary name beside its place, moved there when the run is done.
+
+An interrupted run leaves its trace in ``NAME.interrupted`` and no ``NAME``, so that half a run is never
+taken for a whole one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.audit.folder import TRACE
+from p2p_labeldp.errors import RequestError
+
+
+class RunFolder:
+    """Context manager around a run; ``path`` is where things are written while it goes on."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.messages = 0
+        """How many messages are in the trace so far."""
+        self._trace: BinaryIO | None = None
+        self._interrupted: Path | None = None
+
+    def __enter__(self) -> RunFolder:
+        try:
+            if self.place.exists() and (not self.place.is_dir() or any(self.place.iterdir())):
+                raise RequestError(f"--out {self.place}: exists already; name a folder that is new or empty")
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            # Readable by its owner alone: a trace holds every noisy label. mkdtemp sees to that.
+            self.path = Path(tempfile.mkdtemp(prefix=f".{self.place.name}.", dir=self.place.parent))
+        except OSError as error:
+            raise RequestError(f"--out {self.place}: cannot be written: {error.strerror}") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._trace is not None:
+            self._trace.close()
+        if error is None:
+            os.replace(self.path, self.place)
+        elif isinstance(error, KeyboardInterrupt) and self._trace is not None:
+            self._interrupted = free_name(self.place.with_name(self.place.name + ".interrupted"))
+            os.replace(self.path, self._interrupted)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def how_far(self) -> str:
+        """After an interrupt: how far the run got, and where its trace is."""
+        if self._interrupted is None:
+            return "before any message was sent; nothing was written"
+        return f"after {self.messages:,} messages; the trace so far is {self._interrupted / TRACE}"
+
+    def open_trace(self) -> BinaryIO:
+        self._trace = (self.path / TRACE).open("wb")
+        return self._trace
+
+    def write_text(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        self.write_text(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+    def write_arrays(self, name: str, **arrays: NDArray[Any]) -> None:
+        with (self.path / name).open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def free_name(path: Path) -> Path:
+    """``path``, or the first of ``path-2``, ``path-3``, ... that nothing has taken."""
+    candidate, number = path, 1
+    while candidate.exists():
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
+    return candidate

@@ -1,0 +1,272 @@
+"""Scenario in, run out: data, clusters, the exchange by one of the engines, the learner, the run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.audit import folder as files
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.data.clusters import kmeans_clusters
+from p2p_labeldp.data.quality import cluster_shares, phi, psi
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.folder import RunFolder
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, unflip
+from p2p_labeldp.mechanisms.coins import SCHEME, make_coins
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.scenario import Scenario
+
+ENGINES = ("actors", "vectorized")
+HOSTINGS = ("user", "cluster")
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, how much of it is done and how much there is (0: unknown)."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    scenario: Scenario
+    dataset: Dataset
+    outcome: Outcome
+    summary: dict[str, Any]
+
+
+class ClusterPlan:
+    """What the scenario makes of public features; remembers how it went for the summary."""
+
+    def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
+        self.merged = 0
+        self._settings = scenario.clusters
+        self._seed = scenario.coins.seed
+        self._given = dataset.given_clusters
+        if self._settings.method == "given" and self._given is None:
+            raise RequestError(
+                f'clusters.method = "given" is not allowed: data set "{dataset.name}" names no clusters; use "kmeans"'
+            )
+        count, users = self._settings.count, len(dataset.labels)
+        if self._settings.method == "kmeans" and count > users:
+            raise RequestError(f"clusters.count = {count} is not allowed; it must be at most the users, {users}")
+
+    def __call__(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
+        if self._settings.method == "given":
+            assert self._given is not None
+            return np.unique(self._given[ids], return_inverse=True)[1].astype(np.int64)
+        count = min(self._settings.count, len(ids))
+        found = kmeans_clusters(features, count, self._settings.minimum_size, self._seed)
+        self.merged = found.merged
+        return found.assignment
+
+
+def run(
+    scenario: Scenario,
+    *,
+    engine: str = "actors",
+    hosting: str = "user",
+    data_dir: Path | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    prepare: Callable[[Simulation], None] | None = None,
+) -> Run:
+    """Run a scenario. With ``out``, leave a run folder there.
+
+    ``prepare`` may put other roles in place of honest ones before the actors start.
+    """
+    if engine not in ENGINES or hosting not in HOSTINGS:
+        raise RequestError(f"engine must be one of {', '.join(ENGINES)} and hosting one of {', '.join(HOSTINGS)}")
+    if out is None:
+        return _run(scenario, engine, hosting, data_dir, None, progress, prepare)
+    folder = RunFolder(out)
+    try:
+        with folder:
+            return _run(scenario, engine, hosting, data_dir, folder, progress, prepare)
+    except KeyboardInterrupt:
+        raise RunError(f"interrupted {folder.how_far()}") from None
+
+
+def _run(
+    scenario: Scenario,
+    engine: str,
+    hosting: str,
+    data_dir: Path | None,
+    folder: RunFolder | None,
+    progress: Progress | None,
+    prepare: Callable[[Simulation], None] | None,
+) -> Run:
+    began = time.perf_counter()
+    tell = progress or (lambda stage, done, total: None)
+    tell("data", 0, 0)
+    dataset = load(scenario.data, scenario.coins.seed, data_dir)
+    parameters = parameters_of(scenario, len(dataset.classes))
+    plan = ClusterPlan(scenario, dataset)
+    population = Population(dataset.features, dataset.labels, plan)
+    coins = make_coins(scenario.coins.source, scenario.coins.seed)
+    if folder is not None:
+        folder.write_text(files.SCENARIO, scenario.to_toml())
+    if engine == "actors":
+        total = expected_messages(len(dataset.labels), parameters)
+
+        def on_batch(sent: int) -> None:
+            tell("messages", sent, total)
+            if folder is not None:
+                folder.messages = sent
+
+        simulation = Simulation(
+            population,
+            parameters,
+            coins,
+            scenario.network,
+            hosting=hosting,
+            seed=scenario.coins.seed,
+            write=folder.open_trace().write if folder is not None else lambda _: None,
+            on_batch=on_batch,
+        )
+        if prepare is not None:
+            prepare(simulation)
+        outcome = simulation.run()
+    else:
+        tell("exchange", 0, 0)
+        outcome = run_vectorized(population, parameters, coins)
+    tell("learning", 0, 0)
+    summary = {
+        "users": len(dataset.labels),
+        "clusters": int(outcome.clusters.max(initial=-1)) + 1,
+        "reports": outcome.reports,
+        "messages": sum(outcome.messages.values()),
+        "seed": scenario.coins.seed,
+        "engine": engine,
+        "hosting": hosting if engine == "actors" else None,
+        "noisy_sha256": outcome.sha256(),
+        **_accuracies(scenario, dataset, outcome),
+        **_quality(scenario, dataset, outcome, plan.merged),
+        "messages_by_kind": outcome.messages,
+        "outcomes_by_round": outcome.outcomes,
+        "missing": outcome.missing,
+        "virtual_seconds": outcome.virtual_seconds,
+        "seconds": round(time.perf_counter() - began, 3),
+        "out": str(folder.place) if folder is not None else None,
+    }
+    if folder is not None:
+        _write(folder, scenario, dataset, outcome, summary)
+    return Run(scenario, dataset, outcome, summary)
+
+
+def parameters_of(scenario: Scenario, labels: int) -> Parameters:
+    """The mechanism's parameters, checked against the number of labels, which only the data knows."""
+    mechanism = scenario.mechanism
+    if scenario.learner.correct_flips and mechanism.alpha == (labels - 1) / labels:
+        raise RequestError(
+            f"learner.correct_flips is not possible at mechanism.alpha = {mechanism.alpha:g}: "
+            f"with {labels} labels the noise is uniform; choose another alpha"
+        )
+    return Parameters(
+        alpha=mechanism.alpha,
+        theta=mechanism.theta,
+        labels=labels,
+        noise=mechanism.noise,
+        rounds=mechanism.rounds,
+        minimum_size=scenario.clusters.minimum_size,
+    )
+
+
+def expected_messages(users: int, parameters: Parameters) -> int:
+    """About how many messages a run sends: hello, assignment, goodbye; then ask, answer, report, done, round."""
+    per_round = 3 + parameters.theta
+    return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))
+
+
+def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome) -> dict[str, Any]:
+    """Test accuracy of what was learned, beside the non-private model's and the majority class's."""
+    labels = len(dataset.classes)
+    settings = scenario.learner
+    test = dataset.test_features, dataset.test_labels
+    truth = fit_softmax(dataset.features, one_hot(dataset.labels, labels), settings.l2, settings.max_iterations)
+    majority = int(np.bincount(dataset.labels, minlength=labels).argmax())
+    found: dict[str, Any] = {
+        "accuracy": None,
+        "nonprivate_accuracy": truth.accuracy(*test),
+        "majority_accuracy": float(np.mean(dataset.test_labels == majority)),
+    }
+    if outcome.reports == 0:
+        return found | {"accuracy_reason": "nothing was reported, so there is nothing to learn from"}
+    users = np.concatenate([users for users, _ in outcome.rounds])
+    noisy = np.concatenate([labels for _, labels in outcome.rounds])
+    reporters, targets, weights = pooled_reports(users, noisy, labels)
+    if settings.correct_flips:
+        targets = unflip(targets, scenario.mechanism.alpha)
+    model = fit_softmax(dataset.features[reporters], targets, settings.l2, settings.max_iterations, weights)
+    return found | {"accuracy": model.accuracy(*test)}
+
+
+def _quality(scenario: Scenario, dataset: Dataset, outcome: Outcome, merged: int) -> dict[str, Any]:
+    """Sizes of the clusters, and phi and psi of mechanisms.md section 4.
+
+    psi compares the labels that arrived with the true ones, cluster by cluster: what the exchange and the
+    flips did to the label distribution.
+    """
+    present = outcome.clusters >= 0
+    sizes = np.bincount(outcome.clusters[present])
+    found: dict[str, Any] = {
+        "cluster_sizes": {
+            "smallest": int(sizes.min(initial=len(present))),
+            "median": float(np.median(sizes)) if len(sizes) else None,
+            "largest": int(sizes.max(initial=0)),
+        },
+        "merged_clusters": merged,
+        "phi": None,
+        "psi": None,
+    }
+    if dataset.conditional is not None and present.any():
+        found["phi"] = phi(dataset.conditional[present], outcome.clusters[present])
+    users = np.concatenate([users for users, _ in outcome.rounds])
+    if len(sizes) and len(np.unique(outcome.clusters[users])) == len(sizes):
+        noisy = np.concatenate([labels for _, labels in outcome.rounds])
+        labels = len(dataset.classes)
+        shares = cluster_shares(noisy, outcome.clusters[users], labels)
+        found["psi"] = psi(shares, dataset.labels[present], outcome.clusters[present], labels)
+    return found
+
+
+def _write(
+    folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: dict[str, Any]
+) -> None:
+    packages = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
+    folder.write_json(
+        files.MANIFEST,
+        {
+            "versions": {name: importlib.metadata.version(name) for name in packages}
+            | {"python": platform.python_version()},
+            "seed": scenario.coins.seed,
+            "coins": SCHEME if scenario.coins.source == "seeded" else "operating system",
+            "engine": summary["engine"],
+            "hosting": summary["hosting"],
+            "scenario_digest": scenario.digest(),
+            "assignment_sha256": hashlib.sha256(outcome.clusters.astype("<i8").tobytes()).hexdigest(),
+            "labels": len(dataset.classes),
+            "classes": list(dataset.classes),
+            "features": dataset.features.shape[1],
+        },
+    )
+    folder.write_arrays(
+        files.REPORTS,
+        round=np.repeat(np.arange(len(outcome.rounds)), [len(users) for users, _ in outcome.rounds]),
+        user=np.concatenate([users for users, _ in outcome.rounds]),
+        label=np.concatenate([labels for _, labels in outcome.rounds]),
+    )
+    folder.write_arrays(files.POPULATION, cluster=outcome.clusters, true_label=dataset.labels)
+    folder.write_json(files.SUMMARY, summary)
+

@@ -1,0 +1,160 @@
+"""Binomial laws with a stated accuracy: point masses, windows that hold all but a given tail, and noisy ones.
+
+Point masses use Loader's form, ``exp(stirling - deviance)``, because differences of log-gammas lose eight
+digits at a million trials and this keeps thirteen. Windows come from Bernstein's inequality, so the mass
+outside is below the tail asked for whatever the rounding; nobody has to estimate it from a sum near one.
+Sums of independent flips are convolutions of non-negative terms and therefore lose nothing either.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Floats = npt.NDArray[np.float64]
+
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+class Window(NamedTuple):
+    """The integers from ``low`` to ``high``, both included."""
+
+    low: int
+    high: int
+
+    @property
+    def width(self) -> int:
+        return self.high - self.low + 1
+
+
+def window(trials: int, chance: float, tail: float) -> Window:
+    """Values outside are less likely than ``tail`` on either side (Bernstein)."""
+    if chance <= 0 or chance >= 1:
+        certain = 0 if chance <= 0 else trials
+        return Window(certain, certain)
+    log_tail = -math.log(tail)
+    mean = trials * chance
+    reach = log_tail / 3
+    reach += math.sqrt(reach * reach + 2 * log_tail * mean * (1 - chance))
+    return Window(max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach)))
+
+
+def _stirling_error(counts: Floats) -> Floats:
+    """log(x!) minus Stirling's formula; its series where log-gamma would cancel."""
+    safe = np.maximum(counts, 1.0)
+    square = safe * safe
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square) / square) / safe
+    small = np.minimum(safe, 16.0)
+    direct = special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small - _HALF_LOG_TWO_PI
+    result: Floats = np.where(safe > 15.5, series, direct)
+    return result
+
+
+def _bend(x: Floats) -> Floats:
+    """(1 + x) log(1 + x) - x, without cancellation near zero; 1 at x = -1."""
+    near = np.abs(x) < 1e-3
+    far = np.where(near | (x <= -1), 1.0, x)
+    series = x * x * (1 / 2 - x * (1 / 6 - x * (1 / 12 - x * (1 / 20 - x / 30))))
+    result: Floats = np.where(near, series, np.where(x <= -1, 1.0, (1 + far) * np.log1p(far) - far))
+    return result
+
+
+def _deviance(counts: Floats, mean: Floats) -> Floats:
+    """counts * log(counts / mean) + mean - counts."""
+    result: Floats = mean * _bend((counts - mean) / mean)
+    return result
+
+
+def log_pmf(counts: npt.ArrayLike, trials: npt.ArrayLike, chance: float) -> Floats:
+    """Logarithms of the binomial point masses at ``counts``, all of them within 0..trials."""
+    k, n = np.asarray(counts, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    if chance <= 0 or chance >= 1:
+        return np.where(k == (0 if chance <= 0 else n), 0.0, -np.inf)
+    rest = n - k
+    inner = (k > 0) & (rest > 0)
+    many = np.maximum(n, 1.0)
+    bulk = (
+        _stirling_error(many)
+        - _stirling_error(k)
+        - _stirling_error(rest)
+        - _deviance(k, many * chance)
+        - _deviance(rest, many * (1 - chance))
+        + 0.5 * (np.log(many) - np.log(np.where(inner, k * rest, 1.0)))
+        - _HALF_LOG_TWO_PI
+    )
+    ends = np.where(k == 0, n * math.log1p(-chance), n * math.log(chance))
+    result: Floats = np.where(inner, bulk, ends)
+    return result
+
+
+def pmf(where: Window, trials: int, chance: float) -> Floats:
+    """Binomial point masses over a window."""
+    result: Floats = np.exp(log_pmf(np.arange(where.low, where.high + 1), trials, chance))
+    return result
+
+
+def kernel(trials: int, where: Window, ones: Floats, size: int) -> Floats:
+    """Masses of Binomial(trials, ones / size) over a window: a row for each entry of ``ones``, whole numbers.
+
+    Written around one share in the middle, so that the exponents stay small and their rounding with them:
+    log pmf(k; p) = log pmf(k; p0) + (k - trials p0)(logit p - logit p0) - trials KL(p0 || p).
+    """
+    k = np.arange(where.low, where.high + 1, dtype=np.float64)
+    inner = (ones > 0) & (ones < size)
+    if not inner.any():
+        return np.where(ones[:, None] > 0, k == trials, k == 0).astype(np.float64)
+    inside = ones[inner]
+    centre = float(inside[inside.size // 2])
+    safe = np.where(inner, ones, centre)
+    tilt = np.log1p((safe - centre) / centre) - np.log1p((centre - safe) / (size - centre))
+    distance = safe * _bend((centre - safe) / safe) + (size - safe) * _bend((safe - centre) / (size - safe))
+    exponent = np.multiply.outer(tilt, k - trials * (centre / size))
+    exponent -= (distance * (trials / size))[:, None]
+    exponent += log_pmf(k, trials, centre / size)[None, :]
+    masses: Floats = np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
+    for edge in np.flatnonzero(~inner):
+        masses[edge] = k == (0 if ones[edge] <= 0 else trials)
+    return masses
+
+
+class Law(NamedTuple):
+    """Masses of consecutive integers that start at ``low``; a matrix has one law per row."""
+
+    low: int
+    mass: Floats
+
+
+def _pascal(size: int, chance: float) -> list[Floats]:
+    """The laws of Binomial(i, chance) for i = 0..size."""
+    rows = [np.ones(1)]
+    step = np.array([1 - chance, chance])
+    for _ in range(size):
+        rows.append(np.convolve(rows[-1], step))
+    return rows
+
+
+def _trimmed(law: Law, tail: float) -> Law:
+    below = int(np.searchsorted(np.cumsum(law.mass), tail))
+    above = int(np.searchsorted(np.cumsum(law.mass[::-1]), tail))
+    return Law(law.low + below, law.mass[below : law.mass.size - above])
+
+
+def noisy_ones(first: int, last: int, others: int, flip: float, tail: float) -> Law:
+    """Noisy ones among ``others`` users of whom n1 hold a one: a row for each n1 from first to last.
+
+    Every row misses a mass of at most six times ``tail``.
+    """
+    width = last - first
+    ones, zeros = window(first, 1 - flip, tail), window(others - last, flip, tail)
+    law = Law(
+        ones.low + zeros.low, np.convolve(pmf(ones, first, 1 - flip), pmf(zeros, others - last, flip))
+    )
+    if law.mass.size > 64:
+        law = _trimmed(law, tail)
+    if width == 0:
+        return Law(law.low, law.mass[None, :])
+    from_ones, from_zeros = _pascal(width, 1 - flip), _pascal(width, flip)
+    rows = [np.convolve(law.mass, np.convolve(from_ones[i], from_zeros[width - i])) for i in range(width + 1)]
+    return Law(law.low, np.array(rows))

@@ -1,0 +1,168 @@
+"""Rounds with fresh noise: every pair is composed with itself, then the worst is taken.
+
+The ones among the other users do not change between rounds, so each n1 is composed separately: `Fresh` wraps a
+family for ``worst`` and turns its pairs into composed ones. Covers stay covers, since revealing more in each
+round reveals more in all. The bound through clones has one pair only: `fresh_mixture`.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2p_labeldp.privacy.binomial import Floats
+from p2p_labeldp.privacy.losses import Losses, of_local, step_for
+
+# Losses beyond this are counted as total; only reached when the local guarantee is infinite.
+_LARGEST = 60.0
+
+
+class WalkedPairs(Protocol):
+    """Pairs whose first row can be listed, outcome by outcome."""
+
+    missing: float
+    rounding: float
+    looseness: float
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats: ...
+
+    def walk(self) -> Iterable[tuple[Floats, Floats]]: ...
+
+
+class WalkedFamily(Protocol):
+    @property
+    def others(self) -> int: ...
+
+    def rows(self, first: int, last: int, tail: float) -> WalkedPairs: ...
+
+    def cover(self, first: int, last: int, tail: float) -> WalkedPairs: ...
+
+    def cost(self, rows: int) -> float: ...
+
+
+class Composed:
+    """Pairs composed over rounds: a row for each, both directions."""
+
+    looseness = 0.0
+
+    def __init__(self, rows: list[tuple[Losses, Losses]], rounds: int, rounding: float, missing: float) -> None:
+        self._rows, self._rounds = rows, rounds
+        self.rounding, self.missing = rounding * rounds, missing
+        self.step = max(losses.step for losses, _ in rows)
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64)) - 3 * self.rounding
+        result = np.array([[losses.deltas(wanted) for losses in row] for row in self._rows])
+        return np.minimum(np.swapaxes(result, 0, 1) * (1 + 2 * self.rounding) + self.missing, 1.0)
+
+
+def _spread(pairs: WalkedPairs) -> float:
+    total = 0.0
+    for zero, one in pairs.walk():
+        both = (zero > 0) & (one > 0)
+        loss = np.log(one[both]) - np.log(zero[both])
+        total += float(one[both] @ (loss * loss))
+    return math.sqrt(total)
+
+
+def _losses(pairs: WalkedPairs, step: float, limit: float) -> tuple[Losses, Losses]:
+    """The losses of one round in both directions, the cut tails as total losses."""
+    up = down = Losses(step, 0, np.zeros(1), pairs.missing)
+    for zero, one in _merged(pairs.walk()):
+        up = _add(up, Losses.of_pair(one, zero, step, limit))
+        down = _add(down, Losses.of_pair(zero, one, step, limit))
+    return up, down
+
+
+def _merged(rows: Iterable[tuple[Floats, Floats]]) -> Iterator[tuple[Floats, Floats]]:
+    """Fewer, longer lists: the grid is filled once for each."""
+    kept: list[tuple[Floats, Floats]] = []
+    size = 0
+    for row in rows:
+        kept.append(row)
+        size += row[0].size
+        if size > 1 << 20:
+            yield np.concatenate([zero for zero, _ in kept]), np.concatenate([one for _, one in kept])
+            kept, size = [], 0
+    if kept:
+        yield np.concatenate([zero for zero, _ in kept]), np.concatenate([one for _, one in kept])
+
+
+def _add(first: Losses, second: Losses) -> Losses:
+    mixed = first.plus(second, 0.5)
+    return Losses(mixed.step, mixed.low, 2 * mixed.mass, 2 * mixed.infinite)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A family whose every pair is composed with itself over ``rounds`` rounds of fresh noise."""
+
+    one_round: WalkedFamily
+    rounds: int
+    local_epsilon: float
+
+    @property
+    def others(self) -> int:
+        return self.one_round.others
+
+    def rows(self, first: int, last: int, tail: float) -> Composed:
+        tail /= 4 * self.rounds
+        return self._composed([self.one_round.rows(ones, ones, tail) for ones in range(first, last + 1)], tail)
+
+    def cover(self, first: int, last: int, tail: float) -> Composed:
+        tail /= 4 * self.rounds
+        return self._composed([self.one_round.cover(first, last, tail)], tail)
+
+    def cost(self, rows: int) -> float:
+        return rows * (20 * self.one_round.cost(1) + 4e6)
+
+    def _composed(self, pairs: list[WalkedPairs], tail: float) -> Composed:
+        limit = min(self.local_epsilon, _LARGEST)
+        rows = []
+        for pair in pairs:
+            step = step_for(_spread(pair), limit)
+            up, down = _losses(pair, step, limit)
+            rows.append((up.times(self.rounds, tail), down.times(self.rounds, tail)))
+        return Composed(rows, self.rounds, max(pair.rounding for pair in pairs), 0.0)
+
+
+def fresh_mixture(
+    parts: Iterable[tuple[float, WalkedPairs]],
+    seen: float,
+    high: float,
+    low: float,
+    missing: float,
+    rounds: int,
+    tail: float,
+) -> Composed:
+    """Rounds in which the victim is seen with probability ``seen``, else one of the weighted parts happens.
+
+    What the weights leave out says nothing; both directions of a part are alike.
+    """
+    listed = list(parts)
+    local = math.log(high) - math.log(low) if low > 0 else math.inf
+    limit = min(local, _LARGEST)
+    spread = max((_spread(pairs) for _, pairs in listed), default=limit)
+    step = step_for(spread, limit)
+    total = Losses(step, 0, np.zeros(1), missing)
+    rounding, weights = 0.0, 0.0
+    for weight, pairs in listed:
+        up, _ = _losses(pairs, step, limit)
+        total = _add(total, Losses(step, up.low, weight * up.mass, weight * up.infinite))
+        rounding, weights = max(rounding, pairs.rounding), weights + weight
+    total = _add(total, Losses(step, 0, np.array([max(0.0, 1 - weights)])))
+    if seen > 0:
+        exact = of_local(high, low, 1.0)
+        if low > 0:
+            spaced = round(limit / step)
+            mass = np.zeros(2 * spaced + 1)
+            mass[0], mass[spaced], mass[-1] = exact.mass
+            exact = Losses(step, -spaced, mass)
+        else:
+            exact = Losses(step, exact.low, exact.mass, exact.infinite)
+        total = total.plus(exact, seen)
+    composed = total.times(rounds, tail)
+    return Composed([(composed, composed)], rounds, rounding, 0.0)

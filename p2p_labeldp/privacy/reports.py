@@ -1,0 +1,201 @@
+"""What the learner receives from one cluster, as a pair of laws, and how far apart they are.
+
+A cluster's unknown part is the victim and ``others`` further users, n1 of whom hold a one. N1 of those labels
+are ones after the flips. Each of ``trials`` reports arrives with probability ``rate`` and carries
+a draw from ``size`` labels, of which ``known`` are known ones and N1 are unknown ones. So the learner sees
+
+    m ~ Binomial(trials, rate),   k ~ Binomial(m, (N1 + known) / size)
+
+and, with P where the victim holds 0 and P' where she holds 1, delta(epsilon) of the pair is
+sum_m P(m) sum_k max(0, P'_m(k) - e^epsilon P_m(k)), and the same with P and P' exchanged.
+
+**All m at the cost of one.** Leaving out one report at random turns P_m into P_(m-1):
+
+    m P_(m-1)(k) = (m - k) P_m(k) + (k + 1) P_m(k + 1)
+
+so only the largest m is summed over N1, and u = P' - e^epsilon P obeys the same recursion. It only adds products
+of non-negative numbers to P and P', so both keep their relative accuracy r (`rounding`).
+
+**Safe side.** P' (1 - r) <= computed P' and computed P <= P (1 + r) give
+delta(epsilon) <= computed(epsilon - log((1+r)/(1-r))) / (1 - r): see `Rows.deltas`. Tails that are cut are added
+to delta; cutting P (which is subtracted) errs upwards by itself. Small m are counted as the smallest m kept,
+which is more since delta_m grows with m (one more report can be thrown away).
+
+**Revealing is covering.** If the flips of w other users are revealed, and which reports carry their labels, what
+remains unknown is `Reports` with ``size`` and ``others`` less by w and ``rate`` times (size - w)/size, whatever
+the revealed labels were. Hence one row covers every n1 from a to a + w: see `worst`.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from p2p_labeldp.privacy.binomial import Floats, Window, kernel, noisy_ones, pmf, window
+
+# Mass of the smallest m counted as one m: moves delta by this relative amount at most (delta_m grows with m).
+_FEW = 1e-9
+# Elements of a batch that still fit the processor's second cache.
+_BATCH = 1 << 14
+# Entries of a pair's whole table; beyond it every comparison walks through the reports again.
+_TABLE = 1 << 21
+_LARGEST_EXPONENT = 700.0
+
+
+def exponential(epsilon: npt.ArrayLike) -> Floats:
+    """e^epsilon, or where that overflows a smaller number: delta is then stated too large."""
+    result: Floats = np.exp(np.minimum(epsilon, _LARGEST_EXPONENT))
+    return result
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The geometry of a view of reports; the labels of the others are left open."""
+
+    others: int
+    size: int
+    trials: int
+    rate: float
+    alpha: float
+    others_alpha: float
+    known: int = 0
+
+    def rows(self, first: int, last: int, tail: float) -> "Rows":
+        """The pairs with n1 = first..last, each exact up to ``tail``."""
+        return Rows(self, first, last, tail)
+
+    def revealed(self, hidden: int) -> "Reports":
+        """The same view by someone who also knows all about all others but ``hidden`` of them."""
+        size = self.size - (self.others - hidden)
+        return Reports(
+            hidden, size, self.trials, self.rate * size / self.size, self.alpha, self.others_alpha, self.known
+        )
+
+    def cover(self, first: int, last: int, tail: float) -> "Rows":
+        """One pair that is at least as far apart as each of n1 = first..last."""
+        smaller = self.revealed(self.others - (last - first))
+        return Rows(smaller, first, first, tail)
+
+    def cost(self, rows: int) -> float:
+        """Elementary steps to build and compare a batch of so many rows, roughly."""
+        sent = 15 * math.sqrt(self.trials * self.rate * (1 - self.rate)) + 1
+        unknown = 15 * math.sqrt(self.others * self.others_alpha * (1 - self.others_alpha)) + 2
+        received = 15 * math.sqrt(self.trials * self.rate / 4) + 2
+        return received * (2 * unknown + rows * (sent + unknown / 16))
+
+
+class Rows:
+    """The pairs of n1 = first..last, ready to be compared at any epsilon.
+
+    ``missing`` bounds what was cut and is already in the answers; ``looseness`` bounds the relative excess.
+    """
+
+    looseness = _FEW
+
+    def __init__(self, reports: Reports, first: int, last: int, tail: float) -> None:
+        self.first, self.last = first, last
+        sent = window(reports.trials, reports.rate, tail)
+        few = window(reports.trials, reports.rate, max(tail, _FEW))
+        self._sent = Window(max(sent.low, few.low), sent.high)
+        weights = pmf(self._sent, reports.trials, reports.rate)
+        if self._sent.low > 0:
+            weights[0] += _FEW
+        self._weights = weights
+
+        law = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
+        victim = np.zeros((law.mass.shape[0], law.mass.shape[1] + 1))
+        victim[:, 1:] = law.mass
+        without = np.zeros_like(victim)
+        without[:, :-1] = law.mass
+        zero = (1 - reports.alpha) * without + reports.alpha * victim
+        one = reports.alpha * without + (1 - reports.alpha) * victim
+        ones = np.arange(law.low, law.low + zero.shape[1]) + float(reports.known)
+
+        self._received = _received(self._sent, ones / reports.size, zero[[0, -1]] + one[[0, -1]], tail)
+        both = np.concatenate([zero, one]) @ kernel(self._sent.high, self._received, ones, reports.size)
+        self._zero, self._one = both[: zero.shape[0]], both[zero.shape[0] :]
+        self.missing = 9 * tail
+        self.rounding = 2e-14 - 2e-15 * math.log(tail) + 1e-15 * self._sent.width + 4e-18 * reports.trials
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        """delta at each epsilon, never below the truth: axes are direction (up, down), row, epsilon."""
+        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+        factors = exponential(wanted) * ((1 - self.rounding) / (1 + self.rounding))
+        rows, width = self._zero.shape
+        result = np.empty((2, rows, wanted.size))
+        if rows == 1 and width * self._sent.width <= _TABLE:
+            zero, one = self.table
+            for place, factor in enumerate(factors):
+                result[0, 0, place] = np.maximum(one - factor * zero, 0.0).sum()
+                result[1, 0, place] = np.maximum(zero - factor * one, 0.0).sum()
+        else:
+            step = max(1, _BATCH // (2 * width * wanted.size))
+            for start in range(0, rows, step):
+                zero, one = self._zero[start : start + step, None], self._one[start : start + step, None]
+                scaled = factors[None, :, None]
+                excess = np.concatenate([one - scaled * zero, zero - scaled * one])
+                sums = self._sums(excess.reshape(-1, width))
+                result[:, start : start + step] = sums.reshape(2, zero.shape[0], wanted.size)
+        result /= 1 - self.rounding
+        result += self.missing
+        return np.minimum(result, 1.0)
+
+    def _sums(self, excess: Floats) -> Floats:
+        """sum over m of P(m) sum_k max(0, excess_m(k)), starting from the excess at the largest m."""
+        k = np.arange(self._received.low, self._received.high + 1, dtype=np.float64)
+        left = self._sent.high - k
+        shifted = np.empty_like(excess)
+        total = np.zeros(excess.shape[0])
+        ones = np.ones(excess.shape[1])
+        for sent in range(self._sent.high, self._sent.low - 1, -1):
+            np.maximum(excess, 0.0, out=shifted)
+            total += self._weights[sent - self._sent.low] * (shifted @ ones)
+            if sent > self._sent.low:
+                np.multiply(excess, k / sent, out=shifted)
+                excess *= left / sent
+                excess[:, :-1] += shifted[:, 1:]
+                left -= 1
+                if left[-1] < 0:
+                    np.maximum(left, 0.0, out=left)
+        return total
+
+    def walk(self) -> Iterator[tuple[Floats, Floats]]:
+        """P and P' of the first row over the k kept, weighted with P(m), for each m from the largest down."""
+        k = np.arange(self._received.low, self._received.high + 1, dtype=np.float64)
+        current = np.array([self._zero[0], self._one[0]])
+        for sent in range(self._sent.high, self._sent.low - 1, -1):
+            weighted = self._weights[sent - self._sent.low] * current
+            yield weighted[0], weighted[1]
+            if sent > self._sent.low:
+                shifted = current * (k / sent)
+                current *= np.maximum(sent - k, 0.0) / sent
+                current[:, :-1] += shifted[:, 1:]
+
+    @cached_property
+    def table(self) -> tuple[Floats, Floats]:
+        """P and P' of the first row at every (m, k) kept, weighted with P(m)."""
+        rows = list(self.walk())
+        return np.array([zero for zero, _ in rows]), np.array([one for _, one in rows])
+
+
+def _received(sent: Window, shares: Floats, masses: Floats, tail: float) -> Window:
+    """Where k lies but for ``tail`` on either side, by Chernoff's bound at a few exponents (any is valid)."""
+    log_tail = -math.log(tail)
+    bounds = []
+    for many, mass, sign in ((sent.low, masses[0], -1), (sent.high, masses[-1], 1)):
+        mean = float(mass @ shares) / float(mass.sum())
+        spread = float(mass @ (shares - mean) ** 2) / float(mass.sum())
+        variance = many * mean * (1 - mean) + many * many * spread + 1e-3
+        best = math.inf
+        for stretch in (0.6, 0.85, 1.0):
+            exponent = min(stretch * math.sqrt(2 * log_tail / variance), 30.0)
+            with np.errstate(divide="ignore"):
+                grown = many * np.log1p(np.maximum(shares * math.expm1(sign * exponent), -1.0))
+            top = float(grown.max())
+            log_moment = top + math.log(float(mass @ np.exp(grown - top)) + 1e-300)
+            best = min(best, (log_moment + log_tail) / exponent)
+        bounds.append(best)
+    return Window(max(0, math.floor(-bounds[0])), min(sent.high, math.ceil(bounds[1])))

@@ -1,0 +1,112 @@
+"""Who might be looking, what they see, and the views whose cost is a formula.
+
+In most views the noisy labels that are seen are tied to their owners: then all that matters is the chance
+that the victim's one noisy label is among them, and what that label costs by itself:
+
+    delta(epsilon) = chance * rr(epsilon),   rr(epsilon) = max(0, high - e^epsilon low)
+
+where ``high`` and ``low`` are the larger and the smaller of 1 - alpha and alpha / (labels - 1). This is exact: with
+probability 1 - chance nothing seen depends on the victim's label. The chance is a power because every user picks
+whom to ask independently: the victim is not asked with probability 1 - 1/n, not asked by someone whose
+report is sent with 1 - theta/n. With sticky noise R rounds are R n chances to see the same noisy label.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from p2p_labeldp.privacy.binomial import Floats
+from p2p_labeldp.privacy.reports import exponential
+
+SEES = {
+    "learner": "the reports: which user sent which label, not whose label it is",
+    "peer": "the one answer she got to her own question, each round",
+    "metadata": "the reports, and who asked whom",
+    "eavesdropper": "every answer on the wire, and who gave it, but no report",
+    "network": "every answer and every report on the wire",
+    "auditor": "everything traced, questions to oneself included",
+    "coalition": "the reports, and what the colluders in the cluster know",
+    "shuffle": "the noisy labels of the whole cluster without their owners",
+}
+VIEWS = tuple(SEES)
+CLOSED_FORM = ("peer", "metadata", "eavesdropper", "network", "auditor")
+
+
+@dataclass(frozen=True)
+class LocalNoise:
+    """The flip of one label, and the guarantee it gives by itself."""
+
+    high: float
+    low: float
+
+    @classmethod
+    def flip(cls, alpha: float, labels: int) -> "LocalNoise":
+        stays, moves = 1 - alpha, alpha / (labels - 1)
+        # 1 - alpha and alpha may both be rounded: equal up to that means no information at all.
+        if math.isclose(stays, moves, rel_tol=1e-15):
+            return cls(stays, stays)
+        return cls(max(stays, moves), min(stays, moves))
+
+    @property
+    def epsilon(self) -> float:
+        return math.inf if self.low == 0 else math.log(self.high) - math.log(self.low)
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        """rr(epsilon), rounded up by a unit in the last place of ``high``."""
+        raw = self.high - exponential(epsilons) * self.low
+        result: Floats = np.where(raw > -4e-16 * self.high, np.maximum(raw, 0.0) + 4e-16 * self.high, 0.0)
+        return result
+
+
+def _at_least_once(chance: float, times: float) -> float:
+    """1 - (1 - chance)^times."""
+    if chance >= 1:
+        return 1.0 if times > 0 else 0.0
+    return -math.expm1(times * math.log1p(-chance))
+
+
+def chance_seen(view: str, cluster_size: int, theta: float, rounds: int = 1, colluders: int = 0) -> float:
+    """The chance that the victim's noisy label is seen for what it is, over rounds with sticky noise.
+
+    "coalition" is here the learner with colluders who also sees who asked whom: more than a coalition sees.
+    """
+    n = cluster_size
+    once = 1 / n
+    sent = theta / n
+    match view:
+        case "peer":
+            return _at_least_once(once, rounds)
+        case "metadata":
+            return _at_least_once(sent, n * rounds)
+        case "eavesdropper":
+            return _at_least_once(once, (n - 1) * rounds)
+        case "auditor":
+            return _at_least_once(once, n * rounds)
+        case "network" | "coalition":
+            asked = n - 1 if view == "network" else colluders
+            by_report = 1 if view == "network" else n - colluders
+            missed = 1 - _at_least_once(once, asked * rounds)
+            return 1 - missed * (1 - _at_least_once(sent, by_report * rounds))
+    raise AssertionError(view)
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """delta(epsilon) = chance * rr(epsilon), and its inverse, rounded up."""
+
+    chance: float
+    noise: LocalNoise
+
+    def epsilon(self, delta: float) -> float:
+        if self.chance == 0 or delta >= self.chance * (self.noise.high - self.noise.low):
+            return 0.0
+        if self.noise.low == 0:
+            return math.inf
+        left = self.noise.high - delta / self.chance
+        value = math.log(left) - math.log(self.noise.low)
+        return min(self.noise.epsilon, value + 8e-16 * (1 + value + self.noise.high / left))
+
+    def delta(self, epsilon: float) -> float:
+        return min(1.0, self.chance * float(self.noise.deltas(epsilon)))
