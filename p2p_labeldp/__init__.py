@@ -1,8 +1,8 @@
 """Peer-to-peer label privacy: the protocol with real actors, and what each party could learn.
 
-    from p2p_labeldp import load_scenario, run
-    finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
-    finished.summary["accuracy"]
+from p2p_labeldp import load_scenario, run
+finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
+finished.summary["accuracy"]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOMES = {
     "run": "engines",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -291,7 +291,7 @@ def _require_known(section: str, name: str | None, where: str) -> None:
 def _check(section: str, name: str, value: Any, where: str) -> Any:
     item = next(item for item in dataclasses.fields(SECTIONS[section]) if item.name == name)
     rule: Rule = item.metadata["rule"]
-    kind = type(item.default)
+    kind: type = type(item.default)
     typed = type(value) is kind or (kind is float and type(value) is int)
     if not typed or not rule.allows(value):
         raise RequestError(f"{where}{section}.{name} = {_show(value)} is not allowed; it must be {rule}")

@@ -18,11 +18,11 @@ from p2p_labeldp.data.clusters import Clustering, given_clusters, kmeans_cluster
 from p2p_labeldp.data.csvfile import load_csv
 from p2p_labeldp.data.dataset import Dataset, Floats, Source, compact
 from p2p_labeldp.data.images import load_cifar10, load_fashion_mnist, load_mnist
-from p2p_labeldp.data.streams import Purpose, stream
 from p2p_labeldp.data.synthetic import make_synthetic
 from p2p_labeldp.data.tables import load_adult, load_diabetes130
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
+from p2p_labeldp.streams import Purpose, stream
 
 __all__ = ["Clustering", "Dataset", "given_clusters", "kmeans_clusters", "load"]
 
@@ -65,9 +65,7 @@ def load(data: Data, seed: int, data_dir: Path | None = None) -> Dataset:
         raise RequestError(f"data.name is {data.name!r}; allowed are {', '.join([*_SOURCES, 'synthetic'])}")
     offered = TARGETS.get(data.name, {})
     if data.target != "class" and data.target not in offered:
-        raise RequestError(
-            f"data.target is {data.target!r}; {data.name} offers {', '.join(['class', *offered])}"
-        )
+        raise RequestError(f"data.target is {data.target!r}; {data.name} offers {', '.join(['class', *offered])}")
     if not 0 < data.test_fraction < 1:
         raise RequestError(f"data.test_fraction is {data.test_fraction}; between 0 and 1, both excluded")
     if data.users < 0:

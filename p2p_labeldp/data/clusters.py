@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.data.dataset import Floats, Labels, compact
-from p2p_labeldp.data.streams import Purpose, stream
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.streams import Purpose, stream
 
 # Sums are in double; this bounds the copy that it takes.
 _ROWS_AT_ONCE = 65_536
@@ -80,17 +80,13 @@ def _means(features: Floats, assignment: Labels, sizes: Labels) -> NDArray[np.fl
     sums = np.zeros((len(sizes), features.shape[1]))
     for start in range(0, len(features), _ROWS_AT_ONCE):
         part = assignment[start : start + _ROWS_AT_ONCE]
-        belongs = csr_array(
-            (np.ones(len(part)), part, np.arange(len(part) + 1)), shape=(len(part), len(sizes))
-        )
+        belongs = csr_array((np.ones(len(part)), part, np.arange(len(part) + 1)), shape=(len(part), len(sizes)))
         sums += np.asarray(belongs.T @ features[start : start + _ROWS_AT_ONCE], dtype=np.float64)
     means: NDArray[np.float64] = sums / sizes[:, None]
     return means
 
 
-def _merge_small(
-    centres: NDArray[np.float64], sizes: Labels, minimum_size: int
-) -> tuple[Labels, NDArray[np.float64]]:
+def _merge_small(centres: NDArray[np.float64], sizes: Labels, minimum_size: int) -> tuple[Labels, NDArray[np.float64]]:
     """Merges the smallest cluster into the nearest until none is too small or one is left.
 
     Returns the new id of each old cluster, and the new centres. Ties go to the lower id.

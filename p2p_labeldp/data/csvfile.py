@@ -73,9 +73,7 @@ def _read(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
                 if not row:
                     continue
                 if len(row) != len(header):
-                    raise RequestError(
-                        f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}"
-                    )
+                    raise RequestError(f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}")
                 rows.append([value.strip() for value in row])
                 lines.append(reader.line_num)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -83,9 +81,7 @@ def _read(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     if not header:
         raise RequestError(f"{path} is empty; its first line must name the columns")
     if any(not name or _number(name) is not None for name in header):
-        raise RequestError(
-            f"{path} needs a header: its first line must name every column, and numbers are no names"
-        )
+        raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
     twice = [name for index, name in enumerate(header) if name in header[:index]]
     if twice:
         raise RequestError(f"{path} has two columns named {twice[0]}")

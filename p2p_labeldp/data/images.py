@@ -83,9 +83,7 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
         raise RequestError(f"{path} is cut short or damaged: {_one_line(error)}") from error
     if len(body) != promised:
         found = "more" if len(body) > promised else str(len(body))
-        raise RequestError(
-            f"{path} promises {promised} bytes ({' x '.join(map(str, shape))}) and holds {found}"
-        )
+        raise RequestError(f"{path} promises {promised} bytes ({' x '.join(map(str, shape))}) and holds {found}")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 

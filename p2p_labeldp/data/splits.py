@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.streams import Purpose, stream
+from p2p_labeldp.streams import Purpose, stream
 
 Rows = NDArray[np.int64]
 

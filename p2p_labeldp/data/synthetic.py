@@ -20,9 +20,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
 from p2p_labeldp.data.dataset import Dataset, Floats, Labels, Probabilities, compact
-from p2p_labeldp.data.streams import Purpose, stream
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
+from p2p_labeldp.streams import Purpose, stream
 
 USERS_UNLESS_TOLD = 1_000
 MOST_TEST_EXAMPLES = 100_000
@@ -40,9 +40,7 @@ def make_synthetic(data: Data, seed: int) -> Dataset:
     directions = world.standard_normal((data.labels, data.dimensions))
 
     features, groups = _features(users, centres, data.spread, seed, Purpose.TRAIN)
-    test_features, _ = _features(
-        min(max(1, tests), MOST_TEST_EXAMPLES), centres, data.spread, seed, Purpose.TEST
-    )
+    test_features, _ = _features(min(max(1, tests), MOST_TEST_EXAMPLES), centres, data.spread, seed, Purpose.TEST)
     if data.labels == 2:
         weights, bias = _two_labels(features, directions[0], data.sharpness, data.rate)
     else:

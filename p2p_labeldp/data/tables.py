@@ -142,9 +142,7 @@ def _adult_from_openml(bunch: Any) -> Source:
     test_count = ADULT_FILES["adult.test"]
     # OpenML holds both files in one, the test file first; its share of rich people tells the two apart.
     if len(rows) != sum(ADULT_FILES.values()) or labels[:test_count].count(">50K") != 3_846:
-        raise RequestError(
-            "OpenML data set 1590 is not Adult in its published order; put the files in place instead"
-        )
+        raise RequestError("OpenML data set 1590 is not Adult in its published order; put the files in place instead")
     return _adult_source(rows[test_count:] + rows[:test_count], len(rows) - test_count)
 
 
@@ -171,9 +169,7 @@ def _read_diabetes(path: Path) -> dict[str, list[str]]:
     rows = [row for row in reader if row]
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise RequestError(
-                f"{path}: {DIABETES_MEMBER} row {number} has {len(row)} fields, not {len(header)}"
-            )
+            raise RequestError(f"{path}: {DIABETES_MEMBER} row {number} has {len(row)} fields, not {len(header)}")
     if not rows:
         raise RequestError(f"{path}: {DIABETES_MEMBER} has no rows")
     columns = [list(column) for column in zip(*rows, strict=True)]
@@ -184,9 +180,7 @@ def _diabetes_source(columns: dict[str, list[str]], origin: str, seed: int, test
     try:
         labels = codes(columns["readmitted"], DIABETES_CLASSES)
     except KeyError as error:
-        raise RequestError(
-            f"{origin}: readmitted is {error}; allowed are {', '.join(DIABETES_CLASSES)}"
-        ) from error
+        raise RequestError(f"{origin}: readmitted is {error}; allowed are {', '.join(DIABETES_CLASSES)}") from error
     encoded: dict[str, Column] = {"age": _decades(columns["age"], origin)}
     for name in DIABETES_NUMBERS:
         encoded[name] = _numbers(columns[name], name, origin)
@@ -222,9 +216,7 @@ def _strings_of_openml(bunch: Any, needed: tuple[str, ...]) -> dict[str, list[st
     names = list(bunch.feature_names)
     missing = [name for name in needed if name not in names]
     if missing:
-        raise RequestError(
-            f"OpenML's answer lacks the column {missing[0]}; put the original files in place instead"
-        )
+        raise RequestError(f"OpenML's answer lacks the column {missing[0]}; put the original files in place instead")
     columns = {}
     for name in needed:
         values = np.asarray(bunch.data)[:, names.index(name)]

@@ -33,9 +33,7 @@ def encode(table: Table, training: NDArray[np.int64], fewest: int = 1) -> NDArra
     A category with fewer than ``fewest`` training examples shares a column with all others of its kind.
     """
     blocks = [
-        _standardised(column, training)
-        if isinstance(column, np.ndarray)
-        else _one_hot(column, training, fewest)
+        _standardised(column, training) if isinstance(column, np.ndarray) else _one_hot(column, training, fewest)
         for column in table.columns.values()
     ]
     if not blocks:

@@ -19,7 +19,7 @@ from trio.testing import MockClock
 
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.mechanisms.coins import Coins, stream
+from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol.auditor import Auditor, Record
@@ -39,6 +39,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
+from p2p_labeldp.streams import Purpose, stream
 
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
@@ -69,7 +70,7 @@ class Simulation:
             write,
             latency=settings.latency,
             jitter=settings.jitter,
-            generator=stream(seed, "network"),
+            generator=stream(seed, Purpose.NETWORK),
             on_batch=on_batch,
         )
         self.host = Host(parameters, coins, 0, count)
@@ -120,8 +121,7 @@ class Simulation:
         async with trio.open_nursery() as background:
             background.start_soon(network.carry)
             async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._timed_actor, self.coordinator, COORDINATOR)
-                self._nursery.start_soon(self._timed_actor, self.learner, LEARNER)
+                self._nursery.start_soon(self._lead)
                 if self.hosting == "user":
                     for user in self.users:
                         network.boxes[user.id] = Mailbox()
@@ -129,6 +129,15 @@ class Simulation:
                 else:
                     await self._say_hello_for_all()
             background.cancel_scope.cancel()
+
+    async def _lead(self) -> None:
+        """The coordinator and the learner; when they have finished, whoever was not dismissed ends too."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._timed_actor, self.coordinator, COORDINATOR)
+            nursery.start_soon(self._timed_actor, self.learner, LEARNER)
+        await self.network.settled()
+        assert self._nursery is not None
+        self._nursery.cancel_scope.cancel()
 
     async def _user_actor(self, user: User) -> None:
         network = self.network
@@ -287,4 +296,3 @@ def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
         else:
             leaves.append(error)
     return next((leaf for leaf in leaves if isinstance(leaf, KeyboardInterrupt)), leaves[0])
-

@@ -7,7 +7,6 @@ taken for a whole one.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -42,16 +41,14 @@ class RunFolder:
             raise RequestError(f"--out {self.place}: cannot be written: {error.strerror}") from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if self._trace is not None:
             self._trace.close()
         if error is None:
-            os.replace(self.path, self.place)
+            self.path.replace(self.place)
         elif isinstance(error, KeyboardInterrupt) and self._trace is not None:
             self._interrupted = free_name(self.place.with_name(self.place.name + ".interrupted"))
-            os.replace(self.path, self._interrupted)
+            self.path.replace(self._interrupted)
         else:
             shutil.rmtree(self.path, ignore_errors=True)
 

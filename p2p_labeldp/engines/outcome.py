@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,7 @@ class Outcome:
     """What the learner received, and who took part."""
 
     clusters: NDArray[np.int64]
-    rounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    rounds: Sequence[tuple[NDArray[np.int64], NDArray[np.integer]]]
     """(user ids ascending, labels) of each round."""
     messages: dict[str, int] = field(default_factory=dict)
     """How many messages of each kind were sent; empty where none were."""
@@ -40,4 +40,4 @@ class Outcome:
         return sum(len(users) for users, _ in self.rounds)
 
     def sha256(self) -> str:
-        return noisy_sha256(list(self.rounds))
+        return noisy_sha256(self.rounds)

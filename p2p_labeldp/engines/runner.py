@@ -204,7 +204,7 @@ def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome) -> dict[
     if outcome.reports == 0:
         return found | {"accuracy_reason": "nothing was reported, so there is nothing to learn from"}
     users = np.concatenate([users for users, _ in outcome.rounds])
-    noisy = np.concatenate([labels for _, labels in outcome.rounds])
+    noisy = np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64)
     reporters, targets, weights = pooled_reports(users, noisy, labels)
     if settings.correct_flips:
         targets = unflip(targets, scenario.mechanism.alpha)
@@ -234,16 +234,14 @@ def _quality(scenario: Scenario, dataset: Dataset, outcome: Outcome, merged: int
         found["phi"] = phi(dataset.conditional[present], outcome.clusters[present])
     users = np.concatenate([users for users, _ in outcome.rounds])
     if len(sizes) and len(np.unique(outcome.clusters[users])) == len(sizes):
-        noisy = np.concatenate([labels for _, labels in outcome.rounds])
+        noisy = np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64)
         labels = len(dataset.classes)
         shares = cluster_shares(noisy, outcome.clusters[users], labels)
         found["psi"] = psi(shares, dataset.labels[present], outcome.clusters[present], labels)
     return found
 
 
-def _write(
-    folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: dict[str, Any]
-) -> None:
+def _write(folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: dict[str, Any]) -> None:
     packages = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
     folder.write_json(
         files.MANIFEST,
@@ -265,8 +263,7 @@ def _write(
         files.REPORTS,
         round=np.repeat(np.arange(len(outcome.rounds)), [len(users) for users, _ in outcome.rounds]),
         user=np.concatenate([users for users, _ in outcome.rounds]),
-        label=np.concatenate([labels for _, labels in outcome.rounds]),
+        label=np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64),
     )
     folder.write_arrays(files.POPULATION, cluster=outcome.clusters, true_label=dataset.labels)
     folder.write_json(files.SUMMARY, summary)
-

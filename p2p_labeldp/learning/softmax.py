@@ -91,15 +91,11 @@ def fit_softmax(
 class Objective:
     """The loss and its gradient as a function of one flat vector: W (d, K), then the bias at the mean."""
 
-    def __init__(
-        self, features: Matrix, targets: Matrix, l2: float, sample_weight: Doubles | None = None
-    ) -> None:
+    def __init__(self, features: Matrix, targets: Matrix, l2: float, sample_weight: Doubles | None = None) -> None:
         if features.dtype not in (np.float32, np.float64):
             features = features.astype(np.float32)
         if features.ndim != 2 or targets.ndim != 2 or len(features) != len(targets) or not len(features):
-            raise ValueError(
-                f"features {features.shape} and targets {targets.shape} must have as many rows, not none"
-            )
+            raise ValueError(f"features {features.shape} and targets {targets.shape} must have as many rows, not none")
         if not (math.isfinite(l2) and l2 >= 0):
             raise RequestError(f"learner.l2 is {l2}; a finite number, at least 0")
         if l2 == 0 and (targets < 0).any():
@@ -108,17 +104,13 @@ class Objective:
             )
         if not np.allclose(targets.sum(axis=1), 1.0, atol=1e-5 * max(1.0, float(np.abs(targets).max()))):
             raise ValueError("every target must sum to 1")
-        if sample_weight is not None and (
-            sample_weight.shape != (len(features),) or (sample_weight < 0).any()
-        ):
+        if sample_weight is not None and (sample_weight.shape != (len(features),) or (sample_weight < 0).any()):
             raise ValueError("sample_weight must be one number per example, none negative")
         self.features = features
         self.targets = targets.astype(features.dtype, copy=False)
         self.l2 = l2
         total = float(len(features)) if sample_weight is None else float(sample_weight.sum())
-        self.shares = (
-            None if sample_weight is None else (sample_weight / total).astype(features.dtype)[:, None]
-        )
+        self.shares = None if sample_weight is None else (sample_weight / total).astype(features.dtype)[:, None]
         self.share = 1.0 / total
         self.mean: Doubles = features.mean(axis=0, dtype=np.float64)
         self.labels = targets.shape[1]

@@ -8,7 +8,7 @@ alone, and a host can draw all its users' at once; both give the same bits:
 
 ``FLIP < alpha`` flips the label, ``OTHER`` picks which other label it becomes, ``PEER`` the place of the
 chosen peer in her cluster, ``KEEP < theta`` keeps. The order of messages therefore never changes an
-outcome. Anything else random (faults, adversaries, clustering) has its own stream, see ``stream``.
+outcome. Anything else random (faults, adversaries, clustering) has its own stream, see ``streams``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 FLIP, PEER, KEEP, OTHER = range(4)
 SCHEME = "philox-4x64: key=[seed, round], counter=user; columns flip, peer, keep, other"
-
-_STREAMS = ("data", "clusters", "network", "adversaries", "sweep")  # append only: places are part of a seed
 
 
 class Coins(Protocol):
@@ -50,14 +48,9 @@ class SystemCoins:
 
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
         words = np.frombuffer(os.urandom(32 * (stop - start)), dtype="<u8").reshape(stop - start, 4)
-        return (words >> np.uint64(11)) * 2.0**-53
+        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def make_coins(source: str, seed: int) -> Coins:
     """The coins a scenario's ``[coins]`` section asks for."""
     return SystemCoins() if source == "system" else SeededCoins(seed)
-
-
-def stream(seed: int, purpose: str) -> np.random.Generator:
-    """The generator for one purpose other than the mechanism's coins, spawned from the seed."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAMS.index(purpose),)))

@@ -8,11 +8,12 @@ Users whose cluster is smaller than the promised minimum abstain: they neither a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
 
@@ -35,8 +36,8 @@ class Parameters:
 class Rosters:
     """Who is in which cluster: ``members[starts[c] : starts[c] + sizes[c]]``, ids ascending."""
 
-    clusters: NDArray[np.int64]
-    members: NDArray[np.int64] | None
+    clusters: NDArray[np.integer]
+    members: NDArray[np.integer] | None
     """None where users already stand in the order of their clusters, so that place is id minus start."""
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -47,15 +48,26 @@ class Rosters:
         starts = np.zeros_like(sizes)
         np.cumsum(sizes[:-1], out=starts[1:])
         ordered = bool(np.all(clusters[1:] >= clusters[:-1]))
-        members = None if ordered else np.argsort(clusters, kind="stable")
-        return cls(clusters, members, starts, sizes)
+        return cls(clusters, None if ordered else _by_cluster(clusters, len(sizes)), starts, sizes)
 
-    def roster(self, cluster: int) -> NDArray[np.int64]:
+    def roster(self, cluster: int) -> NDArray[np.integer]:
         """The user ids of one cluster, ascending."""
         start, size = int(self.starts[cluster]), int(self.sizes[cluster])
         if self.members is None:
             return np.arange(start, start + size)
         return self.members[start : start + size]
+
+
+def _by_cluster(clusters: NDArray[np.integer], count: int) -> NDArray[np.integer]:
+    """User ids ordered by cluster, ascending within each: a stable counting sort.
+
+    That is what transposing a sparse matrix with a one at (user, cluster) does, in a tenth of argsort's time.
+    """
+    users = len(clusters)
+    ones = np.ones(users, dtype=np.int8)
+    belongs = csr_array((ones, clusters, np.arange(users + 1, dtype=clusters.dtype)), shape=(users, count))
+    members: NDArray[np.integer] = belongs.tocsc().indices
+    return members
 
 
 @dataclass(frozen=True)
@@ -75,9 +87,9 @@ class Release:
         return np.flatnonzero(self.kept)
 
     @property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> NDArray[np.unsignedinteger]:
         """What they reported."""
-        return self.reported[self.kept].astype(np.int64)
+        return self.reported[self.kept]
 
 
 def flip(
@@ -91,22 +103,22 @@ def flip(
     return np.where(flips, moved % label_count, labels).astype(labels.dtype)
 
 
-def exchange(
-    labels: NDArray[np.integer], rosters: Rosters, parameters: Parameters, coins: Coins
-) -> Iterator[Release]:
+def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Parameters, coins: Coins) -> Iterator[Release]:
     """Run the mechanism; one release per round."""
     count = len(labels)
     small = np.min_scalar_type(parameters.labels - 1)
-    index = np.int32 if count <= np.iinfo(np.int32).max else np.int64
+    index: type[np.signedinteger] = np.int32 if count <= np.iinfo(np.int32).max else np.int64
     true = labels.astype(small, copy=False)
     takes_part = rosters.sizes >= parameters.minimum_size
     everyone = bool(takes_part.all())
+    # As numbers of the types they are combined with, so that no block converts them again.
+    sizes, starts = rosters.sizes.astype(np.float64), rosters.starts.astype(index)
     noisy = true
     for round_ in range(parameters.rounds):
         flipping = round_ == 0 or parameters.noise == "fresh"
         if flipping:
             noisy = np.empty(count, dtype=small)
-        peers = np.empty(count, dtype=index)
+        peers: NDArray[np.signedinteger] = np.empty(count, dtype=index)
         kept = np.empty(count, dtype=np.bool_)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))
@@ -114,20 +126,20 @@ def exchange(
             if flipping:
                 noisy[here] = flip(true[here], drawn, parameters.alpha, parameters.labels)
             cluster = rosters.clusters[here]
-            place = (drawn[:, PEER] * rosters.sizes[cluster]).astype(np.int64)
-            place += rosters.starts[cluster]
-            peers[here] = place if rosters.members is None else rosters.members[place]
+            place: NDArray[np.signedinteger] = (drawn[:, PEER] * sizes.take(cluster)).astype(index)
+            place += starts.take(cluster)
+            peers[here] = place if rosters.members is None else rosters.members.take(place)
             kept[here] = drawn[:, KEEP] < parameters.theta
             if not everyone:
                 kept[here] &= takes_part[cluster]
         reported = np.empty(count, dtype=small)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))
-            np.take(noisy, peers[here], out=reported[here], mode="clip")
+            reported[here] = noisy.take(peers[here])
         yield Release(round_, noisy, reported, kept)
 
 
-def noisy_sha256(rounds: list[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> str:
+def noisy_sha256(rounds: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> str:
     """The digest of a noisy data set, given (users, labels) of each round, users ascending.
 
     Over int64 user ids, then int64 labels, little-endian, sorted by round and user id.

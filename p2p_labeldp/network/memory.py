@@ -168,7 +168,7 @@ class MemoryNetwork:
         assert isinstance(clock, trio.testing.MockClock), "messages take virtual time"
         transit = self._transit
         while True:
-            if not transit:
+            while not transit:
                 await self._waker.wait()
                 self._waker.take()
             await trio.testing.wait_all_tasks_blocked()
@@ -180,6 +180,12 @@ class MemoryNetwork:
             self.now = transit[0][0]
             while transit and transit[0][0] <= self.now:
                 self.deliver(heapq.heappop(transit)[2])
+
+    async def settled(self) -> None:
+        """Return when nothing is on its way and everyone waits."""
+        await trio.testing.wait_all_tasks_blocked()
+        while self._transit:
+            await trio.testing.wait_all_tasks_blocked()
 
     def _delay(self, record: Record) -> None:
         delay = self._latency

@@ -104,7 +104,8 @@ def kernel(trials: int, where: Window, ones: Floats, size: int) -> Floats:
     k = np.arange(where.low, where.high + 1, dtype=np.float64)
     inner = (ones > 0) & (ones < size)
     if not inner.any():
-        return np.where(ones[:, None] > 0, k == trials, k == 0).astype(np.float64)
+        certain: Floats = np.where(ones[:, None] > 0, k == trials, k == 0).astype(np.float64)
+        return certain
     inside = ones[inner]
     centre = float(inside[inside.size // 2])
     safe = np.where(inner, ones, centre)
@@ -148,9 +149,7 @@ def noisy_ones(first: int, last: int, others: int, flip: float, tail: float) -> 
     """
     width = last - first
     ones, zeros = window(first, 1 - flip, tail), window(others - last, flip, tail)
-    law = Law(
-        ones.low + zeros.low, np.convolve(pmf(ones, first, 1 - flip), pmf(zeros, others - last, flip))
-    )
+    law = Law(ones.low + zeros.low, np.convolve(pmf(ones, first, 1 - flip), pmf(zeros, others - last, flip)))
     if law.mass.size > 64:
         law = _trimmed(law, tail)
     if width == 0:

@@ -15,11 +15,11 @@ label are `Reports` with h labels, S of them known:
 At a = 0 both are the learner's view; at a = n - 1 both are the closed form.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from p2p_labeldp.privacy.binomial import Floats, Window, pmf
 from p2p_labeldp.privacy.reports import Reports
@@ -124,14 +124,14 @@ class _HonestRows:
         self._count = last - first + 1
         self._parts: list[tuple[int, Floats, Pairs]] = []
         sizes = known_users(honest.cluster_size, honest.colluders, honest.rounds)
-        totals = np.arange(first, last + 1)
+        totals = range(first, last + 1)
         for size, chance in enumerate(sizes):
             hidden = honest.others - size
             for true_ones in range(size + 1):
                 low, high = max(first - true_ones, 0), min(last - true_ones, hidden)
                 if low > high:
                     continue
-                drawn = stats.hypergeom.pmf(true_ones, honest.others, totals, size)
+                drawn = _drawn(true_ones, honest.others, totals, size)
                 place = low + true_ones - first
                 weights = chance * drawn[place : place + high - low + 1]
                 stays = pmf(Window(0, true_ones), true_ones, 1 - honest.alpha)
@@ -141,15 +141,21 @@ class _HonestRows:
                     self._parts.append((place, likely * weights, pairs))
         self.missing = max(pairs.missing for _, _, pairs in self._parts)
         self.looseness = max(pairs.looseness for _, _, pairs in self._parts)
-        # scipy's hypergeometric law is good to about 1e-12.
-        self.rounding = max(pairs.rounding for _, _, pairs in self._parts) + 1e-11
+        self.rounding = max(pairs.rounding for _, _, pairs in self._parts) + 1e-14
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
         result = np.zeros((2, self._count, wanted.size))
         for place, weights, pairs in self._parts:
             result[:, place : place + weights.size] += weights[:, None] * pairs.deltas(wanted)
-        return result * (1 + 1e-11)
+        return result * (1 + 1e-14)
+
+
+def _drawn(true_ones: int, others: int, totals: range, size: int) -> Floats:
+    """The chance that ``size`` users drawn from ``others`` hold so many ones, for each total number of ones."""
+    ways = math.comb(others, size)
+    chances = [math.comb(ones, true_ones) * math.comb(others - ones, size - true_ones) / ways for ones in totals]
+    return np.array(chances)
 
 
 def hidden_chance(cluster_size: int, colluders: int, rounds: int, delta: float) -> tuple[int, float]:
@@ -182,5 +188,3 @@ def coalition(
     left = honest - size
     reports = Reports(left - 1, left, honest * rounds, min(1.0, theta * left / n), alpha, alpha)
     return Mixed(reports, seen, noise), False
-
-

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats
 from p2p_labeldp.privacy.losses import Losses, of_local, step_for
+from p2p_labeldp.privacy.views import LocalNoise
 
 # Losses beyond this are counted as total; only reached when the local guarantee is infinite.
 _LARGEST = 60.0
@@ -132,8 +133,7 @@ class Fresh:
 def fresh_mixture(
     parts: Iterable[tuple[float, WalkedPairs]],
     seen: float,
-    high: float,
-    low: float,
+    noise: LocalNoise,
     missing: float,
     rounds: int,
     tail: float,
@@ -143,8 +143,7 @@ def fresh_mixture(
     What the weights leave out says nothing; both directions of a part are alike.
     """
     listed = list(parts)
-    local = math.log(high) - math.log(low) if low > 0 else math.inf
-    limit = min(local, _LARGEST)
+    limit = min(noise.epsilon, _LARGEST)
     spread = max((_spread(pairs) for _, pairs in listed), default=limit)
     step = step_for(spread, limit)
     total = Losses(step, 0, np.zeros(1), missing)
@@ -155,14 +154,16 @@ def fresh_mixture(
         rounding, weights = max(rounding, pairs.rounding), weights + weight
     total = _add(total, Losses(step, 0, np.array([max(0.0, 1 - weights)])))
     if seen > 0:
-        exact = of_local(high, low, 1.0)
-        if low > 0:
-            spaced = round(limit / step)
-            mass = np.zeros(2 * spaced + 1)
-            mass[0], mass[spaced], mass[-1] = exact.mass
-            exact = Losses(step, -spaced, mass)
-        else:
-            exact = Losses(step, exact.low, exact.mass, exact.infinite)
-        total = total.plus(exact, seen)
+        total = total.plus(_on_grid(of_local(noise.high, noise.low, 1.0), step, limit), seen)
     composed = total.times(rounds, tail)
     return Composed([(composed, composed)], rounds, rounding, 0.0)
+
+
+def _on_grid(local: Losses, step: float, limit: float) -> Losses:
+    """The three losses of a seen label on a finer grid that divides them."""
+    if local.mass.size == 1:
+        return Losses(step, 0, local.mass, local.infinite)
+    cells = round(limit / step)
+    mass = np.zeros(2 * cells + 1)
+    mass[0], mass[cells], mass[-1] = local.mass
+    return Losses(step, -cells, mass)

@@ -43,7 +43,9 @@ class Losses:
         upper = np.where(above_grid, 0.0, upper)
         lower = np.where(above_grid, 0.0, p - upper)
         index = cell.astype(np.int64) + cells
-        mass = np.bincount(index, lower, 2 * cells + 1) + np.bincount(index + 1, upper, 2 * cells + 1)
+        mass = np.zeros(2 * cells + 1)
+        mass += np.bincount(index, lower, mass.size)
+        mass += np.bincount(index + 1, upper, mass.size)
         return cls(step, -cells, mass, infinite)
 
     def plus(self, other: "Losses", share: float) -> "Losses":

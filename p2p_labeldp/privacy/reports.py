@@ -101,7 +101,7 @@ class Rows:
         few = window(reports.trials, reports.rate, max(tail, _FEW))
         self._sent = Window(max(sent.low, few.low), sent.high)
         weights = pmf(self._sent, reports.trials, reports.rate)
-        if self._sent.low > 0:
+        if self._sent.low > 0 and reports.rate < 1:
             weights[0] += _FEW
         self._weights = weights
 

@@ -31,7 +31,6 @@ from p2p_labeldp.privacy.binomial import Floats, log_pmf, noisy_ones, pmf, windo
 from p2p_labeldp.privacy.reports import exponential
 from p2p_labeldp.privacy.views import LocalNoise
 
-
 _GROUPS = 24
 
 

@@ -31,6 +31,8 @@ WORK = 2e9
 # Smaller probabilities than this are not resolved: their epsilon is bounded by the pure one.
 SMALLEST_DELTA = 1e-100
 _TAIL = 1e-10
+# Up to so many others every n1 is compared, none covered, and the tolerance is not needed.
+_SMALL = 32
 _RELATIVE = 1e-7
 _ABSOLUTE = 2e-10
 
@@ -113,6 +115,7 @@ class _Bar:
     delta: float
     tail: float
     ones = 0
+    tolerance = 1.0
 
     def meet(self, pairs: Pairs, ones: int, slack: float) -> None:
         """Raise the bar to a pair that was found above it."""
@@ -127,6 +130,7 @@ class _EpsilonBar(_Bar):
     def __init__(self, family: Family, delta: float, ceiling: float) -> None:
         self.delta, self.ceiling, self.tail = delta, ceiling, max(delta, SMALLEST_DELTA) * _TAIL
         self.found = self.epsilon = self.error = 0.0
+        self.tolerance = _tolerance(family)
         self.meet(family.rows(0, 0, self.tail), 0, 1.0)
 
     def meet(self, pairs: Pairs, ones: int, slack: float) -> None:
@@ -136,13 +140,14 @@ class _EpsilonBar(_Bar):
         self.lift(slack)
 
     def lift(self, slack: float) -> None:
-        step = _ABSOLUTE + _RELATIVE * self.found if slack == 1 else 2e-3 * slack * self.found
+        step = self.tolerance * (_ABSOLUTE + _RELATIVE * self.found) if slack == 1 else 2e-3 * slack * self.found
         self.epsilon = min(self.ceiling, max(self.epsilon, self.found + step))
 
 
 class _DeltaBar(_Bar):
     def __init__(self, family: Family, epsilon: float) -> None:
         self.epsilon, self.found, self.delta, self.tail, self.error = epsilon, 0.0, 0.0, 1e-14, 0.0
+        self.tolerance = _tolerance(family)
         for _ in range(12):
             pairs = family.rows(0, 0, self.tail)
             found = float(pairs.deltas(epsilon).max())
@@ -161,7 +166,7 @@ class _DeltaBar(_Bar):
         self.lift(slack)
 
     def lift(self, slack: float) -> None:
-        step = _RELATIVE if slack == 1 else 0.02 * slack
+        step = self.tolerance * _RELATIVE if slack == 1 else 0.02 * slack
         self.delta = min(1.0, max(self.delta, self.found * (1 + step)))
 
 
@@ -216,8 +221,14 @@ def _search(family: Family, bar: _Bar, work: float) -> tuple[bool, int]:
     return slack == 1, compared
 
 
+def _tolerance(family: Family) -> float:
+    return 0.0 if family.others <= _SMALL else 1.0
+
+
 def _chunk(family: Family) -> int:
     """How many neighbouring pairs to compare at once rather than to cover again."""
+    if family.others <= _SMALL:
+        return family.others // 2 + 1
     chunk = 4
     while chunk < 64 and chunk * chunk <= family.others and family.cost(2 * chunk) <= 4 * family.cost(1):
         chunk *= 2

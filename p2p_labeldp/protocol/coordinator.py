@@ -54,9 +54,7 @@ class Attendance:
 
 
 class Coordinator:
-    def __init__(
-        self, users: int, rounds: int, cluster: Clusterer, hello_limit: float, round_limit: float
-    ) -> None:
+    def __init__(self, users: int, rounds: int, cluster: Clusterer, hello_limit: float, round_limit: float) -> None:
         self.users = users
         self.rounds = rounds
         self.phase = HELLOS

@@ -39,7 +39,8 @@ class Host:
             assert round_ == self._round + 1, "rounds count up by one"
             self._block = self._coins.block(round_, self._first, self._last)
             self._round = round_
-        return self._block[user - self._first].tolist()
+        coins: list[float] = self._block[user - self._first].tolist()
+        return coins
 
     def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
         if sender != COORDINATOR:

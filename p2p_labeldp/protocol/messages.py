@@ -70,56 +70,56 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unk
     """What all messages share. They hold no cycles, so the collector need not look at them."""
 
 
-class Hello(Message, tag="hello"):
+class Hello(Message, frozen=True, tag="hello"):
     version: int
     features: Features
 
 
-class Roster(Message, tag="roster"):
+class Roster(Message, frozen=True, tag="roster"):
     cluster: Index
     first: Index
     members: bytes  # int64 little-endian user ids, ascending, from place `first` on
 
 
-class Assignment(Message, tag="assignment"):
+class Assignment(Message, frozen=True, tag="assignment"):
     cluster: Index
     size: Index
     place: Index
 
 
-class Round(Message, tag="round"):
+class Round(Message, frozen=True, tag="round"):
     round: RoundNumber
 
 
-class Ask(Message, tag="ask"):
+class Ask(Message, frozen=True, tag="ask"):
     round: RoundNumber
 
 
-class Answer(Message, tag="answer"):
-    round: RoundNumber
-    label: Label
-
-
-class Report(Message, tag="report"):
+class Answer(Message, frozen=True, tag="answer"):
     round: RoundNumber
     label: Label
 
 
-class Done(Message, tag="done"):
+class Report(Message, frozen=True, tag="report"):
+    round: RoundNumber
+    label: Label
+
+
+class Done(Message, frozen=True, tag="done"):
     round: RoundNumber
     outcome: Outcome
 
 
-class Closed(Message, tag="closed"):
+class Closed(Message, frozen=True, tag="closed"):
     round: RoundNumber
     reports: Index
 
 
-class Goodbye(Message, tag="goodbye"):
+class Goodbye(Message, frozen=True, tag="goodbye"):
     pass
 
 
-class Refusal(Message, tag="refusal"):
+class Refusal(Message, frozen=True, tag="refusal"):
     about: int
     kind: str
     reason: str
@@ -131,9 +131,7 @@ AnyMessage = (
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Roster, Assignment, Round, Ask, Answer, Report, Done, Closed, Goodbye, Refusal,
 )  # fmt: skip
-KINDS: dict[str, tuple[str, ...]] = {
-    str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES
-}
+KINDS: dict[str, tuple[str, ...]] = {str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES}
 Outgoing = tuple[int, Message]  # (receiver, message)
 
 

@@ -113,7 +113,7 @@ class User:
 
     def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
         state = self.state
-        if message.round == self.round and (state == WAITING or state == DONE):
+        if message.round == self.round and state in (WAITING, DONE):
             roster = self._roster
             place = bisect_left(roster, sender)
             if place == len(roster) or roster[place] != sender:

@@ -6,8 +6,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 
 GOOD = "age,colour,label,town\n" + "".join(
-    f"{20 + i},{('red', 'blue', '')[i % 3]},{('sick', 'well')[i % 2]},{('b', 'a')[i % 2]}\n"
-    for i in range(40)
+    f"{20 + i},{('red', 'blue', '')[i % 3]},{('sick', 'well')[i % 2]},{('b', 'a')[i % 2]}\n" for i in range(40)
 )
 
 

@@ -42,9 +42,7 @@ def test_the_environment_names_a_folder_too(tiny, nothing_installed, monkeypatch
     assert load(Data(name="mnist"), seed=1).users == 20
 
 
-def test_the_given_folder_comes_before_the_environment_and_the_cache_last(
-    tiny, nothing_installed, monkeypatch
-):
+def test_the_given_folder_comes_before_the_environment_and_the_cache_last(tiny, nothing_installed, monkeypatch):
     nothing_installed.mkdir(parents=True)
     (tiny / "mnist").rename(nothing_installed / "mnist")
     (tiny / "elsewhere").mkdir()

@@ -134,9 +134,7 @@ def test_a_damaged_adult_file_is_named_in_one_line(tmp_path, real_files, damage,
 def as_openml(columns, numbers, target):
     """What fetch_openml makes of a table: codes of nominal columns, NaN for what is missing."""
     categories = {
-        name: sorted({v for v in column if v != "?"})
-        for name, column in columns.items()
-        if name not in numbers
+        name: sorted({v for v in column if v != "?"}) for name, column in columns.items() if name not in numbers
     }
     data = [
         [float(v) if name in numbers else categories[name].index(v) if v != "?" else np.nan for v in column]
@@ -152,9 +150,7 @@ def as_openml(columns, numbers, target):
 
 def test_diabetes130_from_openml_is_the_same_as_from_its_file(tmp_path, nothing_installed, openml):
     lines = [encounter(i, race="?" if i % 4 else "Asian") for i in range(1000)]
-    from_file = load(
-        Data(name="diabetes130"), seed=1, data_dir=diabetes(tmp_path, [",".join(HEADER), *lines])
-    )
+    from_file = load(Data(name="diabetes130"), seed=1, data_dir=diabetes(tmp_path, [",".join(HEADER), *lines]))
     columns = dict(zip(HEADER, zip(*(line.split(",") for line in lines), strict=True), strict=True))
     target = columns.pop("readmitted")
     calls = openml(as_openml(columns, (*tables.DIABETES_NUMBERS, "encounter_id", "patient_nbr"), target))
@@ -167,8 +163,7 @@ def test_diabetes130_from_openml_is_the_same_as_from_its_file(tmp_path, nothing_
 def test_adult_from_openml_is_the_same_as_from_its_files(real_files, nothing_installed, openml):
     from_files = load(Data(name="adult"), seed=1, data_dir=real_files)
     rows = [
-        tables._read_adult(real_files / "adult" / name, count)
-        for name, count in reversed(tables.ADULT_FILES.items())
+        tables._read_adult(real_files / "adult" / name, count) for name, count in reversed(tables.ADULT_FILES.items())
     ]
     *values, target = zip(*rows[0], *rows[1], strict=True)
     columns = dict(zip(tables.ADULT_COLUMNS, values, strict=True))

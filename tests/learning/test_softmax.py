@@ -63,9 +63,7 @@ def test_correcting_flips_removes_their_bias():
     flipped = np.where(RNG.random(10_000) < 0.3, 1 - labels, labels)
     nothing = np.zeros((10_000, 1), dtype=np.float32)
     plain = fit_softmax(nothing, one_hot(flipped, 2), 1e-3).predict_proba(nothing[:1])[0, 1]
-    corrected = fit_softmax(nothing, unflipped_targets(flipped, 2, 0.3), 1e-3).predict_proba(nothing[:1])[
-        0, 1
-    ]
+    corrected = fit_softmax(nothing, unflipped_targets(flipped, 2, 0.3), 1e-3).predict_proba(nothing[:1])[0, 1]
     # Five deviations of the flips' share, 5 * sqrt(.21 / 10000) / .4: error probability below 1e-6.
     assert corrected == pytest.approx(0.9, abs=0.057)
     assert plain == pytest.approx(0.9 * 0.7 + 0.1 * 0.3, abs=0.023)

@@ -1,4 +1,4 @@
-"""Random streams of the data room: one per purpose, each from the run's seed and nothing else.
+"""Random streams other than the coins: one per purpose, each from the run's seed and nothing else.
 
 The coins of the protocol have a scheme of their own (``mechanisms.coins``). These numbers keep the
 streams apart; changing one changes every result that was ever published with it.
@@ -16,6 +16,7 @@ class Purpose(IntEnum):
     WORLD = 0x_DA7A_0010  # synthetic: centres and the true hypothesis
     TRAIN = 0x_DA7A_0011  # synthetic: the users
     TEST = 0x_DA7A_0012  # synthetic: the test examples
+    NETWORK = 0x_DA7A_0020  # how long messages take
 
 
 def stream(seed: int, purpose: Purpose, part: int = 0) -> np.random.Generator:

@@ -1,0 +1,249 @@
+"""How each view's (epsilon, delta) is computed, and what sort of number comes out.
+
+| view | one round, or sticky noise | fresh noise |
+|---|---|---|
+| peer, metadata, eavesdropper, network, auditor | closed form, exact | composed, exact |
+| learner, shuffle, two labels | every n1 searched, exact | every n1 composed, upper bound on a grid |
+| learner, shuffle, more labels | clones, upper bound | clones composed, upper bound |
+| coalition, two labels | exact for few colluders, else more is revealed | clones composed, upper bound |
+| coalition, more labels | clones among the honest, upper bound | the same, composed |
+
+Sticky noise over R rounds is one flip seen through R times as many reports. Whatever is proved for someone who
+sees more bounds someone who sees less: the learner sees less than the metadata view and a coalition less than one that
+also sees who asked whom, so the closed forms cap both.
+
+**Without flips** (low = 0) those caps decide everything: delta(epsilon) <= chance * high for every epsilon, and if
+no other user can show the victim's label (n1 = 0) it is no less however large epsilon is. So
+epsilon is zero from that delta on and infinite below.
+
+**Pure epsilon of the learner** (delta = 0, two labels). delta_m grows with m and P'_m/P_m grows with k, so the
+largest ratio is at k = m = M, all reports arrived and all ones. There it is a growing function of
+E[(B+1)^M] / E[B^M], B the noisy ones of the others. (j+1)^M / j^M falls with j and B's law moves up in likelihood ratio
+with n1, so the quotient falls with n1: the worst is n1 = 0, where B ~ Binomial(n-1, alpha).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from p2p_labeldp.privacy.answer import Method
+from p2p_labeldp.privacy.binomial import log_pmf
+from p2p_labeldp.privacy.blanket import Blanket
+from p2p_labeldp.privacy.coalition import MixedPairs, coalition, hidden_chance
+from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily, fresh_mixture
+from p2p_labeldp.privacy.losses import of_local
+from p2p_labeldp.privacy.reports import Reports
+from p2p_labeldp.privacy.shuffle import Clones, Labels
+from p2p_labeldp.privacy.views import CLOSED_FORM, ClosedForm, LocalNoise, chance_seen
+from p2p_labeldp.privacy.worst import SMALLEST_DELTA, WORK, Family, Pairs, Worst, solve, worst_delta, worst_epsilon
+
+_TAIL = 1e-10
+
+
+@dataclass(frozen=True)
+class Found:
+    """An epsilon or a delta, rounded up, and how it was found."""
+
+    value: float
+    method: Method
+    error_bound: float = 0.0
+    searched: float | None = None
+    ones: int | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One view of one cluster; the values have been checked."""
+
+    view: str
+    cluster_size: int
+    alpha: float
+    theta: float
+    labels: int
+    rounds: int
+    fresh: bool
+    colluders: int
+    work: float = WORK
+
+    @property
+    def noise(self) -> LocalNoise:
+        return LocalNoise.flip(self.alpha, self.labels)
+
+    @property
+    def _at_once(self) -> int:
+        """Rounds that share one flip."""
+        return 1 if self.fresh else self.rounds
+
+    @property
+    def local_epsilon(self) -> float:
+        """What the flips alone guarantee against someone who sees every noisy label of the victim."""
+        return self.noise.epsilon * (self.rounds if self.fresh else 1)
+
+    @property
+    def chance(self) -> float:
+        """The chance that the victim's noisy label is seen for one flip, or in the searched views a bound on it."""
+        if self.view == "shuffle":
+            return 1.0
+        view = "metadata" if self.view == "learner" else self.view
+        return chance_seen(view, self.cluster_size, self.theta, self._at_once, self.colluders)
+
+    @property
+    def certain_delta(self) -> float:
+        """delta(infinity): the chance of an outcome that only one of two labels can cause."""
+        if self.noise.low > 0:
+            return 0.0
+        once = self.chance * self.noise.high
+        return once if not self.fresh else -math.expm1(self.rounds * math.log1p(-once)) if once < 1 else 1.0
+
+    def epsilon(self, delta: float) -> Found:
+        """The least epsilon at ``delta``."""
+        if self.noise.high == self.noise.low or self.chance == 0:
+            return Found(0.0, "exact")
+        if self.noise.low == 0:
+            return Found(math.inf if delta < self.certain_delta else 0.0, "exact")
+        cap = self._cap_epsilon(delta)
+        if self.view in CLOSED_FORM or cap.value == 0:
+            return cap
+        if delta < SMALLEST_DELTA:
+            return _least(self._pure(exact=delta == 0), cap)
+        family = self._family(delta)
+        if family is None:
+            pairs = self._bound(max(delta, SMALLEST_DELTA) * _TAIL, delta)
+            value = solve(pairs, delta, self.local_epsilon)
+            found = Found(value, "upper_bound", value, words="no n1: holds whatever the others' labels are")
+        else:
+            pair_family, exact = family
+            worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
+            found = _from_search(worst, exact, pair_family)
+        return _least(found, cap)
+
+    def delta(self, epsilon: float) -> Found:
+        """The least delta at ``epsilon``."""
+        if self.noise.high == self.noise.low or self.chance == 0:
+            return Found(0.0, "exact")
+        if epsilon >= self.local_epsilon:
+            return Found(self.certain_delta, "exact", 1e-15)
+        if self.noise.low > 0 or self.view in CLOSED_FORM:
+            cap = self._cap_delta(epsilon)
+            if self.view in CLOSED_FORM:
+                return cap
+        else:
+            cap = Found(self.certain_delta, "upper_bound", self.certain_delta)
+        family = self._family(cap.value)
+        if family is None:
+            value = float(self._bound(max(cap.value, SMALLEST_DELTA) * _TAIL**2, cap.value).deltas(epsilon).max())
+            found = Found(value, "upper_bound", value, words="no n1: holds whatever the others' labels are")
+        else:
+            pair_family, exact = family
+            found = _from_search(worst_delta(pair_family, epsilon, self.work), exact, pair_family)
+        return _least(found, cap)
+
+    def _cap_epsilon(self, delta: float) -> Found:
+        """The closed form: this view itself, or one that sees more."""
+        method: Method = "exact" if self.view in CLOSED_FORM else "upper_bound"
+        if not self.fresh:
+            value = ClosedForm(self.chance, self.noise).epsilon(delta)
+        elif delta < SMALLEST_DELTA:
+            value = self.local_epsilon
+        else:
+            value = solve(self._composed_cap(delta * _TAIL), delta, self.local_epsilon)
+        return Found(value, method, (1e-13 if self.fresh else 1e-14) * (1 + value))
+
+    def _cap_delta(self, epsilon: float) -> Found:
+        method: Method = "exact" if self.view in CLOSED_FORM else "upper_bound"
+        if not self.fresh:
+            value = ClosedForm(self.chance, self.noise).delta(epsilon)
+        else:
+            value = float(self._composed_cap(1e-40).deltas(epsilon).max())
+        return Found(value, method, 1e-12 * value + 1e-15)
+
+    def _composed_cap(self, tail: float) -> Composed:
+        once = of_local(self.noise.high, self.noise.low, self.chance)
+        losses = once.times(self.rounds, tail / (4 * self.rounds))
+        return Composed([(losses, losses)], self.rounds, 1e-15, 0.0)
+
+    def _pure(self, exact: bool) -> Found:
+        if self.view != "learner" or self.labels != 2:
+            alike = self.view in ("shuffle", "coalition") and self.labels == 2
+            return Found(self.local_epsilon, "exact" if alike and exact else "upper_bound", 1e-15)
+        trials = self.cluster_size * self._at_once
+        value = pure_epsilon(self.cluster_size, trials, self.noise.low) * (self.rounds if self.fresh else 1)
+        method: Method = "exact" if exact else "upper_bound"
+        return Found(value, method, 1e-14 * trials + 1e-12, ones=0, words="n1 = 0, proved to be the worst")
+
+    def _family(self, delta: float) -> tuple[Family, bool] | None:
+        """The pairs to search (two labels), and whether they are this view itself rather than a bound on it."""
+        n, flip = self.cluster_size, self.noise.low
+        if self.labels != 2:
+            return None
+        one_round: WalkedFamily
+        if self.view == "learner":
+            one_round = Reports(n - 1, n, n * self._at_once, self.theta, flip, flip)
+        elif self.view == "shuffle":
+            one_round = Labels(n - 1, flip, flip)
+        elif not self.fresh:
+            return coalition(n, self.colluders, flip, self.theta, self.rounds, self.noise, delta)
+        else:
+            return None
+        if self.fresh:
+            return Fresh(one_round, self.rounds, self.noise.epsilon), False
+        return one_round, True
+
+    def _bound(self, tail: float, delta: float) -> Pairs:
+        """One pair that bounds the view whatever the labels of the others are."""
+        n, noise = self.cluster_size, self.noise
+        each = tail / (4 * self.rounds) if self.fresh else tail
+        if self.view == "shuffle":
+            clones = Clones.variation_ratio(n - 1, noise)
+            if not self.fresh:
+                return clones.pairs(tail)
+            parts = [(w, clones.labels(c).rows(c // 2, c // 2, each)) for w, c in clones.groups(each)]
+            return fresh_mixture(parts, 0.0, noise, 3 * each, self.rounds, each)
+        known, seen = hidden_chance(n, self.colluders, self._at_once, delta)
+        honest = n - self.colluders
+        pairs = Blanket(honest - known - 1, honest * self._at_once, self.theta / n, noise).pairs(each)
+        if not self.fresh:
+            return MixedPairs(pairs, seen, noise)
+        return fresh_mixture(pairs.parts(), seen, noise, 3 * each, self.rounds, each)
+
+
+def _from_search(worst: Worst, exact: bool, family: Family) -> Found:
+    proved = exact and worst.exact
+    words = f"all {family.others + 1} values of n1: {worst.compared} compared with their mirrors, the others covered"
+    error = worst.error_bound if exact else worst.value
+    return Found(
+        worst.value,
+        "exact" if proved else "upper_bound",
+        error,
+        searched=worst.searched if exact and not worst.exact else None,
+        ones=worst.ones,
+        words=words,
+    )
+
+
+def _least(found: Found, cap: Found) -> Found:
+    """The smaller of two proved values."""
+    if cap.value >= found.value:
+        return found
+    if found.method == "exact":
+        # The exact value lies within found's error bound, and the cap above it within the same.
+        return Found(cap.value, "exact", found.error_bound, ones=found.ones, words=found.words)
+    return Found(cap.value, "upper_bound", cap.value, found.searched, found.ones, found.words)
+
+
+def pure_epsilon(cluster_size: int, trials: int, flip: float) -> float:
+    """The learner's epsilon at delta = 0, two labels, rounded up; see the module's text."""
+    j = np.arange(cluster_size, dtype=np.float64)
+    law = log_pmf(j, cluster_size - 1, flip)
+    # log of B(j) (j+1)^M and B(j) j^M, both over n^M.
+    grown = law + trials * np.log((j + 1) / cluster_size)
+    base = np.full(cluster_size, -np.inf)
+    base[1:] = law[1:] + trials * np.log(j[1:] / cluster_size)
+    top = float(grown.max())
+    numerator, denominator = float(np.exp(grown - top).sum()), float(np.exp(base - top).sum())
+    margin = 1e-14 * trials + 1e-12
+    # (flip + (1 - flip) x) / (1 - flip + flip x) grows with x = numerator / denominator.
+    ratio = (flip * denominator + (1 - flip) * numerator) / ((1 - flip) * denominator + flip * numerator)
+    return min(math.log(ratio) + margin, math.log(1 - flip) - math.log(flip))

@@ -1,0 +1,142 @@
+"""The actors' loops when someone is silent, rude or broken, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgpack
+import pytest
+import trio
+from trio.testing import MockClock
+
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Features, Message, Outgoing, Report
+from p2p_labeldp.protocol.user import User
+from p2p_labeldp.scenario import Network
+
+Make = Callable[..., Population]
+
+
+class Trace:
+    """Collects what a simulation writes, and reads it as anyone would."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def messages(self, kind: str) -> list[list[object]]:
+        unpacker = msgpack.Unpacker()
+        unpacker.feed(self.data)
+        return [record for record in list(unpacker)[1:] if record[4][0] == kind]
+
+
+def simulation(population: Population, trace: Trace, **settings: float) -> Simulation:
+    network = Network(**{"latency": 1.0, "hello_limit": 30.0, "round_limit": 40.0} | settings)
+    return Simulation(population, Parameters(0.1, 1.0), SeededCoins(1), network, write=trace.write)
+
+
+class Silent(User):
+    """Answers nobody, though she takes part otherwise."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return () if type(message) is Ask else super().receive(sender, message)
+
+
+class Rude(User):
+    """Sends a message too many of each kind, and some to people it is not for."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        out = list(super().receive(sender, message))
+        return [*out, *out, (COORDINATOR, Report(0, 1)), (LEARNER, Ask(0)), (10**9, Ask(0)), (-9, Ask(0))]
+
+
+class Broken(User):
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        raise ZeroDivisionError("a bug")
+
+
+async def test_who_gets_no_answer_reports_nothing_and_the_round_ends_at_its_limit(
+    make_population: Make, autojump_clock: MockClock
+) -> None:
+    trace = Trace()
+    simulated = simulation(make_population([0, 1, 0, 1], [0, 0, 0, 0]), trace)
+    asked = [int(SeededCoins(1).block(0, 0, 4)[user, 1] * 4) for user in range(4)]
+    simulated.users[asked[0]] = Silent(asked[0], 1, simulated.host)
+    await simulated.main()
+    unanswered = [user for user in range(4) if asked[user] == asked[0]]
+    outcome = simulated.outcome()
+    assert outcome.missing == unanswered
+    assert outcome.rounds[0][0].tolist() == [user for user in range(4) if user not in unanswered]
+    # hello at 0, roster at 1, so the round is closed at 1 + 40.
+    assert simulated.network.now == pytest.approx(42.0)
+    assert trio.current_time() == pytest.approx(42.0, abs=1.0)
+
+
+async def test_who_never_says_hello_is_missing_and_the_others_go_on(
+    make_population: Make, autojump_clock: MockClock
+) -> None:
+    class Absent(User):
+        __slots__ = ()
+
+        def hello(self, features: Features) -> Outgoing:
+            return 10**9, super().hello(features)[1]
+
+    simulated = simulation(make_population([0, 1, 0, 1], [0, 0, 0, 0]), Trace())
+    simulated.users[2] = Absent(2, 0, simulated.host)
+    await simulated.main()
+    assert simulated.outcome().missing == [2]
+    assert simulated.outcome().rounds[0][0].tolist() == [0, 1, 3]
+
+
+async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_honest_users_finish(
+    make_population: Make, autojump_clock: MockClock
+) -> None:
+    trace = Trace()
+    simulated = simulation(make_population([0, 1, 0, 1, 1], [0] * 5), trace)
+    simulated.users[3] = Rude(3, 1, simulated.host)
+    await simulated.main()
+    simulated.network.flush()
+    reasons = {str(record[4][3]).partition(":")[0] for record in trace.messages("refusal")}  # type: ignore[index]
+    assert reasons >= {"duplicate", "misdirected"}
+    assert simulated.outcome().rounds[0][0].tolist() == [0, 1, 2, 3, 4]
+    assert simulated.outcome().missing == []
+
+
+def test_an_actor_that_breaks_is_named_with_time_seed_and_cause(make_population: Make) -> None:
+    simulated = simulation(make_population([0, 1, 0], [0, 0, 0]), Trace())
+    simulated.users[1] = Broken(1, 1, simulated.host)
+    with pytest.raises(RunError, match=r"user 1 broke at virtual time 2 s, seed 0: ZeroDivisionError: a bug"):
+        simulated.run()
+
+
+def test_the_trace_of_a_broken_run_holds_what_was_sent(make_population: Make) -> None:
+    trace = Trace()
+    simulated = simulation(make_population([0, 1, 0], [0, 0, 0]), trace)
+    simulated.users[1] = Broken(1, 1, simulated.host)
+    with pytest.raises(RunError):
+        simulated.run()
+    assert len(trace.messages("hello")) == 3
+
+
+def test_no_hello_at_all_ends_the_run_with_nothing_reported(make_population: Make) -> None:
+    class Mute(User):
+        __slots__ = ()
+
+        def hello(self, features: Features) -> Outgoing:
+            return 10**9, super().hello(features)[1]
+
+    simulated = simulation(make_population([0], [0]), Trace())
+    simulated.users[0] = Mute(0, 0, simulated.host)
+    assert simulated.run().reports == 0
+    assert simulated.outcome().missing == [0]

@@ -1,0 +1,142 @@
+"""Two engines, one answer: the same seed gives the same noisy data set, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.scenario import MAX_SEED, Network, Scenario
+
+
+def population_of(labels: list[int], clusters: list[int]) -> Population:
+    assignment = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+    features = np.zeros((len(labels), 1), dtype=np.float32)
+    return Population(features, np.array(labels, dtype=np.int64), lambda ids, _: assignment[ids])
+
+
+def by_actors(population: Population, parameters: Parameters, seed: int, network: Network, hosting: str) -> Outcome:
+    return Simulation(population, parameters, SeededCoins(seed), network, hosting=hosting, seed=seed).run()
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Population, Parameters, int]:
+    users = draw(st.integers(1, 40))
+    labels = draw(st.integers(2, 10))
+    population = population_of(
+        draw(st.lists(st.integers(0, labels - 1), min_size=users, max_size=users)),
+        draw(st.lists(st.integers(0, 5), min_size=users, max_size=users)),
+    )
+    probability = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]) | st.floats(0, 1)
+    parameters = Parameters(
+        alpha=draw(probability),
+        theta=draw(probability),
+        labels=labels,
+        noise=draw(st.sampled_from(["sticky", "fresh"])),
+        rounds=draw(st.integers(1, 3)),
+        minimum_size=draw(st.integers(1, 8)),
+    )
+    return population, parameters, draw(st.integers(0, MAX_SEED))
+
+
+@given(
+    problems(),
+    st.sampled_from(["user", "cluster"]),
+    st.sampled_from([Network(), Network(latency=1.0), Network(latency=0.5, jitter=3.0), Network(jitter=1.0)]),
+)
+@settings(max_examples=150, deadline=None)
+def test_engines_agree_whatever_the_problem_the_hosting_and_the_order_of_messages(
+    problem: tuple[Population, Parameters, int], hosting: str, network: Network
+) -> None:
+    population, parameters, seed = problem
+    actors = by_actors(population, parameters, seed, network, hosting)
+    vectorized = run_vectorized(population, parameters, SeededCoins(seed))
+    assert actors.sha256() == vectorized.sha256()
+    assert actors.outcomes == vectorized.outcomes
+    assert actors.missing == []
+    assert "refusal" not in actors.messages
+
+
+@pytest.mark.parametrize("hosting", ["user", "cluster"])
+@pytest.mark.parametrize(
+    ("labels", "clusters", "parameters"),
+    [
+        pytest.param([1], [0], Parameters(0.5, 1.0), id="a network of one"),
+        pytest.param([0, 1, 1], [0, 1, 2], Parameters(0.2, 1.0), id="clusters of one"),
+        pytest.param([0, 1] * 30, [0] * 60, Parameters(0.2, 0.5), id="a cluster of everyone"),
+        pytest.param(list(range(10)) * 5, [0, 1] * 25, Parameters(0.3, 1.0, labels=10), id="ten labels"),
+        pytest.param([0, 1] * 10, [0, 1] * 10, Parameters(0.0, 1.0), id="alpha 0"),
+        pytest.param([0, 1] * 10, [0, 1] * 10, Parameters(1.0, 1.0), id="alpha 1"),
+        pytest.param([0, 1] * 10, [0, 1] * 10, Parameters(0.1, 0.0), id="theta 0"),
+        pytest.param([0, 1] * 10, [0, 0, 1, 1, 1] * 4, Parameters(0.1, 1.0, minimum_size=10), id="some abstain"),
+        pytest.param([0, 1] * 10, [0, 1] * 10, Parameters(0.1, 1.0, minimum_size=11), id="everyone abstains"),
+    ],
+)
+def test_engines_agree_at_the_edges(
+    labels: list[int], clusters: list[int], parameters: Parameters, hosting: str
+) -> None:
+    population = population_of(labels, clusters)
+    actors = by_actors(population, parameters, 7, Network(), hosting)
+    assert actors.sha256() == run_vectorized(population, parameters, SeededCoins(7)).sha256()
+
+
+def test_with_alpha_0_in_clusters_of_one_the_labels_arrive_unchanged(
+    make_population: Callable[..., Population],
+) -> None:
+    outcome = by_actors(make_population([1, 0, 1], [0, 1, 2]), Parameters(0.0, 1.0), 3, Network(), "user")
+    users, labels = outcome.rounds[0]
+    assert (users.tolist(), labels.tolist()) == ([0, 1, 2], [1, 0, 1])
+
+
+def test_a_users_cluster_below_the_promised_minimum_makes_her_abstain(
+    make_population: Callable[..., Population],
+) -> None:
+    population = make_population([1, 1, 1, 0, 0], [0, 0, 0, 1, 1])
+    outcome = by_actors(population, Parameters(0.0, 1.0, minimum_size=3), 3, Network(), "user")
+    assert outcome.rounds[0][0].tolist() == [0, 1, 2]
+    assert outcome.outcomes == [{"reported": 3, "dropped": 0, "abstained": 2}]
+    assert outcome.messages["ask"] == 3
+
+
+def test_whole_runs_agree_in_everything_but_their_messages(small_scenario: Callable[..., Scenario]) -> None:
+    scenario = small_scenario()
+    runs = [
+        run(scenario, engine=engine, hosting=hosting).summary
+        for engine, hosting in (("actors", "user"), ("actors", "cluster"), ("vectorized", "user"))
+    ]
+    for key in ("noisy_sha256", "accuracy", "nonprivate_accuracy", "reports", "clusters", "phi", "psi"):
+        assert len({summary[key] for summary in runs}) == 1, key
+
+
+def test_the_data_set_does_not_depend_on_the_hash_seed() -> None:
+    """Scheduling and set order differ between processes; the answer may not."""
+    program = (
+        "from p2p_labeldp import load_scenario, run; import sys;"
+        "s = load_scenario(sys.argv[1], ['data.users=300', 'clusters.minimum_size=2', 'network.jitter=1.0']);"
+        "print(run(s).summary['noisy_sha256'])"
+    )
+    path = Path(__file__).parents[2] / "scenarios" / "hospital.toml"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program, str(path)],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 64

@@ -1,0 +1,109 @@
+"""Every coin of a tiny cluster, and what each view sees: the truth that the formulas are held against.
+
+Nothing here uses the package. A world is one outcome of all coins: a flip for each user, and in each round
+whom each user asks and whether her report is kept. Its probability depends only on how many users flipped
+and how many reports were kept, so worlds are listed once and weighed for any alpha and theta.
+"""
+
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+
+class Worlds:
+    """All outcomes of the coins of n users over R rounds with sticky noise and K labels."""
+
+    def __init__(self, users, labels=2, rounds=1):
+        self.users, self.labels, self.rounds = users, labels, rounds
+        sizes = [labels] * users + [users] * (users * rounds) + [2] * (users * rounds)
+        grid = np.indices(sizes).reshape(len(sizes), -1)
+        self.shift = grid[:users]
+        self.asked = grid[users : users + users * rounds].reshape(rounds, users, -1)
+        self.kept = grid[users + users * rounds :].reshape(rounds, users, -1)
+        self.flips = (self.shift > 0).sum(axis=0)
+        self.sent = self.kept.sum(axis=(0, 1))
+
+    def weights(self, alpha, theta):
+        n, total = self.users, self.users * self.rounds
+        flip = (alpha / (self.labels - 1)) ** self.flips * (1 - alpha) ** (n - self.flips)
+        keep = theta**self.sent * (1 - theta) ** (total - self.sent)
+        return flip * keep / n**total
+
+    def seen(self, view, true_labels, colluders=0):
+        """One number per world that says all that the view sees in it. User 0 is the victim."""
+        n = self.users
+        noisy = (np.array(true_labels)[:, None] + self.shift) % self.labels
+        fields = []
+        if view == "shuffle":
+            counts = [(noisy == label).sum(axis=0) for label in range(self.labels)]
+            return _number(counts, n + 1)
+        first_colluder = n - colluders
+        for asked, kept in zip(self.asked, self.kept, strict=True):
+            answers = np.take_along_axis(noisy, asked, axis=0)
+            for user in range(n):
+                answer, target = answers[user], asked[user]
+                remote = target != user
+                if view in ("learner", "metadata", "network", "auditor", "coalition"):
+                    fields.append(np.where(kept[user] == 1, answer + 1, 0))
+                if view in ("metadata", "auditor") or (view == "peer" and user == n - 1):
+                    fields.append(target)
+                if view == "auditor" or (view == "peer" and user == n - 1):
+                    fields.append(answer)
+                if view in ("eavesdropper", "network"):
+                    fields.append(np.where(remote, target, user))
+                    fields.append(np.where(remote, answer + 1, 0))
+                if view == "coalition":
+                    # Colluders know whom they asked and what they heard, and who asked which of them.
+                    inside = target >= first_colluder
+                    mine = user >= first_colluder
+                    fields.append(np.where(inside | mine, target + 1, 0))
+                    fields.append(np.where(mine, answer + 1, 0))
+        if view == "coalition":
+            fields.extend(noisy[first_colluder:])
+        return _number(fields, max(n, self.labels) + 1)
+
+
+def _number(fields, base):
+    code = np.zeros(fields[0].shape, dtype=np.int64)
+    for place, field in enumerate(fields):
+        if place and place % 20 == 0:
+            code = np.unique(code, return_inverse=True)[1].astype(np.int64)
+        code = code * base + field
+    return code
+
+
+@lru_cache(maxsize=64)
+def _worlds(users, labels, rounds):
+    return Worlds(users, labels, rounds)
+
+
+@lru_cache(maxsize=512)
+def _outcomes(view, users, labels, rounds, colluders, first, second, others):
+    worlds = _worlds(users, labels, rounds)
+    codes = [worlds.seen(view, (mine, *others), colluders) for mine in (first, second)]
+    _, numbered = np.unique(np.concatenate(codes), return_inverse=True)
+    return np.split(numbered, 2)
+
+
+def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0):
+    """The largest hockey-stick divergence over all labels of the others and both directions."""
+    worlds = _worlds(users, labels, rounds)
+    weights = worlds.weights(alpha, theta)
+    worst = 0.0
+    for others in product(range(labels), repeat=users - 1):
+        for first, second in product(range(labels), repeat=2):
+            if first == second:
+                continue
+            one, two = _outcomes(view, users, labels, rounds, colluders, first, second, others)
+            size = int(max(one.max(), two.max())) + 1
+            law, other = np.bincount(one, weights, size), np.bincount(two, weights, size)
+            worst = max(worst, float(np.maximum(0, law - np.exp(epsilon) * other).sum()))
+    return worst
+
+
+@pytest.fixture
+def enumerated():
+    """delta(view, users, alpha, theta, epsilon, ...) from every coin."""
+    return delta
