@@ -22,7 +22,7 @@ from p2p_labeldp.audit.sample import Sample
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, HOST, KINDS, LEARNER, VERSION
+from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, FAULTS, HOST, KINDS, LEARNER, VERSION
 from p2p_labeldp.scenario import Network
 
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
@@ -116,6 +116,8 @@ class Checker:
         self.reports: list[dict[int, int]] = [{} for _ in range(parameters.rounds)]
         self.sample = Sample()
         self.last_time = 0.0
+        self._shift = 0
+        self._last_number = -1
         self._features = features
         self._parameters = parameters
         self._network = network
@@ -169,7 +171,11 @@ class Checker:
 
     def _place(self, event: Event) -> None:
         require(type(event.number) is int and type(event.time) is float, "shape", "not a record of a message")
-        require(event.number == event.position, "order", f"numbered {event.number}, stands at {event.position}")
+        if event.number != event.position + self._shift:
+            # Said once where it happens; what follows is checked for what it means.
+            self._note("order", event.position, f"{event}: numbered {event.number} after {self._last_number}")
+            self._shift = event.number - event.position
+        self._last_number = event.number
         before, self.last_time = self.last_time, max(self.last_time, event.time)
         require(event.time >= before, "order", f"time {event.time} after {before}")
 
@@ -386,6 +392,7 @@ class Checker:
 
     def _refusal(self, event: Event, about: int, kind: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
+        require(reason.partition(":")[0] in FAULTS, "shape", f"reason {reason!r} names no fault")
 
 
 _ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {

@@ -63,14 +63,15 @@ class Trace:
             size = self.path.stat().st_size
             unpacker = _unpacker(file)
             next(iter(unpacker))
-            position = 0
+            position, complete = 0, unpacker.tell()
             try:
                 for value in unpacker:
+                    complete = unpacker.tell()
                     yield _event(position, value)
                     position += 1
             except (ValueError, msgpack.exceptions.UnpackException) as error:
                 raise RequestError(f"{self.path}: not MessagePack after {position} messages: {error}") from None
-            if unpacker.tell() != size:
+            if complete != size:
                 raise RequestError(f"{self.path}: cut off in the middle of message {position}")
 
 

@@ -6,6 +6,7 @@ taken for a whole one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
@@ -34,6 +35,7 @@ class RunFolder:
         try:
             if self.place.exists() and (not self.place.is_dir() or any(self.place.iterdir())):
                 raise RequestError(f"--out {self.place}: exists already; name a folder that is new or empty")
+            self._made = [parent for parent in self.place.parents if not parent.exists()]
             self.place.parent.mkdir(parents=True, exist_ok=True)
             # Readable by its owner alone: a trace holds every noisy label. mkdtemp sees to that.
             self.path = Path(tempfile.mkdtemp(prefix=f".{self.place.name}.", dir=self.place.parent))
@@ -51,6 +53,9 @@ class RunFolder:
             self.path.replace(self._interrupted)
         else:
             shutil.rmtree(self.path, ignore_errors=True)
+            for parent in self._made:
+                with contextlib.suppress(OSError):  # someone else may have begun to use it
+                    parent.rmdir()
 
     def how_far(self) -> str:
         """After an interrupt: how far the run got, and where its trace is."""

@@ -41,8 +41,8 @@ def window(trials: int, chance: float, tail: float) -> Window:
     return Window(max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach)))
 
 
-def _stirling_error(counts: Floats) -> Floats:
-    """log(x!) minus Stirling's formula; its series where log-gamma would cancel."""
+def _stirling_series(counts: Floats) -> Floats:
+    """log(x!) minus Stirling's formula; its series where log-gamma would cancel. Zero counts as one."""
     safe = np.maximum(counts, 1.0)
     square = safe * safe
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square) / square) / safe
@@ -52,12 +52,21 @@ def _stirling_error(counts: Floats) -> Floats:
     return result
 
 
+_STIRLING = _stirling_series(np.arange(1 << 12, dtype=np.float64))
+
+
+def _stirling_error(counts: Floats) -> Floats:
+    if counts.size and counts.max() < _STIRLING.size:
+        return _STIRLING[counts.astype(np.intp)]
+    return _stirling_series(counts)
+
+
 def _bend(x: Floats) -> Floats:
     """(1 + x) log(1 + x) - x, without cancellation near zero; 1 at x = -1."""
+    value = (1 + x) * np.log1p(np.maximum(x, -0.9999999999999998)) - x
     near = np.abs(x) < 1e-3
-    far = np.where(near | (x <= -1), 1.0, x)
     series = x * x * (1 / 2 - x * (1 / 6 - x * (1 / 12 - x * (1 / 20 - x / 30))))
-    result: Floats = np.where(near, series, np.where(x <= -1, 1.0, (1 + far) * np.log1p(far) - far))
+    result: Floats = np.where(near, series, value)
     return result
 
 

@@ -11,6 +11,7 @@ variation-ratio bound (it is made from the shuffled clones by sampling), and the
 Fewer clones reveal more, so C is rounded down to a few values: that only raises delta.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ class BlanketPairs:
             self._parts.append((weight, reports.rows(count // 2, count // 2, tail)))
         self.missing = 3 * tail + sum(weight * rows.missing for weight, rows in self._parts)
         self.rounding = max(rows.rounding for _, rows in self._parts)
-        self.looseness = 1.0
+        self.looseness, self.coarseness = 1.0, math.inf
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))

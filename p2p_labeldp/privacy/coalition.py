@@ -16,13 +16,14 @@ At a = 0 both are the learner's view; at a = n - 1 both are the closed form.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats, Window, pmf
-from p2p_labeldp.privacy.reports import Reports
+from p2p_labeldp.privacy.reports import Reports, covers
 from p2p_labeldp.privacy.views import LocalNoise, chance_seen
 from p2p_labeldp.privacy.worst import Family, Pairs
 
@@ -47,8 +48,8 @@ class Mixed:
     def rows(self, first: int, last: int, tail: float) -> "MixedPairs":
         return MixedPairs(self.hidden.rows(first, last, tail), self.seen, self.noise)
 
-    def cover(self, first: int, last: int, tail: float) -> "MixedPairs":
-        return MixedPairs(self.hidden.cover(first, last, tail), self.seen, self.noise)
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "MixedPairs":
+        return MixedPairs(self.hidden.cover(blocks, tail), self.seen, self.noise)
 
     def cost(self, rows: int) -> float:
         return self.hidden.cost(rows)
@@ -60,7 +61,8 @@ class MixedPairs:
     def __init__(self, hidden: Pairs, seen: float, noise: LocalNoise) -> None:
         self._hidden, self._seen, self._noise = hidden, seen, noise
         self.missing = (1 - seen) * hidden.missing
-        self.looseness, self.rounding = hidden.looseness, hidden.rounding + 1e-15
+        self.looseness, self.coarseness = hidden.looseness, hidden.coarseness
+        self.rounding = hidden.rounding + 1e-15
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
@@ -108,11 +110,14 @@ class _Honest:
     def rows(self, first: int, last: int, tail: float) -> "_HonestRows":
         return _HonestRows(self, first, last, tail)
 
-    def cover(self, first: int, last: int, tail: float) -> Pairs:
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> Pairs:
         """Whatever S is, at least these ones and zeros are unknown; everything about all others is revealed."""
         taken = known_users(self.cluster_size, self.colluders, self.rounds).size - 1
-        ones, zeros = max(0, first - taken), max(0, self.others - last - taken)
-        return self._reports(self.others, 0).revealed(ones + zeros).rows(ones, ones, tail)
+        members = []
+        for first, last in blocks:
+            ones, zeros = max(0, first - taken), max(0, self.others - last - taken)
+            members.append((self._reports(self.others, 0).revealed(ones + zeros), ones, ones))
+        return covers(members, tail)
 
     def cost(self, rows: int) -> float:
         sizes = known_users(self.cluster_size, self.colluders, self.rounds).size
@@ -120,6 +125,8 @@ class _Honest:
 
 
 class _HonestRows:
+    coarseness = 0.0
+
     def __init__(self, honest: _Honest, first: int, last: int, tail: float) -> None:
         self._count = last - first + 1
         self._parts: list[tuple[int, Floats, Pairs]] = []

@@ -6,7 +6,7 @@ round reveals more in all. The bound through clones has one pair only: `fresh_mi
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,7 @@ class WalkedPairs(Protocol):
     missing: float
     rounding: float
     looseness: float
+    coarseness: float
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats: ...
 
@@ -39,7 +40,7 @@ class WalkedFamily(Protocol):
 
     def rows(self, first: int, last: int, tail: float) -> WalkedPairs: ...
 
-    def cover(self, first: int, last: int, tail: float) -> WalkedPairs: ...
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> WalkedPairs: ...
 
     def cost(self, rows: int) -> float: ...
 
@@ -52,7 +53,8 @@ class Composed:
     def __init__(self, rows: list[tuple[Losses, Losses]], rounds: int, rounding: float, missing: float) -> None:
         self._rows, self._rounds = rows, rounds
         self.rounding, self.missing = rounding * rounds, missing
-        self.step = max(losses.step for losses, _ in rows)
+        # A loss moves up by less than a step in each round.
+        self.coarseness = rounds * max(losses.step for losses, _ in rows)
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64)) - 3 * self.rounding
@@ -113,9 +115,9 @@ class Fresh:
         tail /= 4 * self.rounds
         return self._composed([self.one_round.rows(ones, ones, tail) for ones in range(first, last + 1)], tail)
 
-    def cover(self, first: int, last: int, tail: float) -> Composed:
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> Composed:
         tail /= 4 * self.rounds
-        return self._composed([self.one_round.cover(first, last, tail)], tail)
+        return self._composed([self.one_round.cover([block], tail) for block in blocks], tail)
 
     def cost(self, rows: int) -> float:
         return rows * (20 * self.one_round.cost(1) + 4e6)

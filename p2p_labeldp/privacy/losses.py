@@ -109,5 +109,5 @@ def of_local(high: float, low: float, chance: float) -> Losses:
 
 def step_for(spread: float, limit: float) -> float:
     """A grid fine enough for losses that spread by ``spread`` and never exceed ``limit``, which it divides."""
-    cells = math.ceil(limit / max(min(spread / 60, limit / 40), limit / (1 << 20)))
+    cells = math.ceil(limit / max(min(spread / 100, limit / 40), limit / (1 << 20)))
     return limit / cells

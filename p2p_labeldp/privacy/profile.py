@@ -212,12 +212,13 @@ class Profile:
 def _from_search(worst: Worst, exact: bool, family: Family) -> Found:
     proved = exact and worst.exact
     words = f"all {family.others + 1} values of n1: {worst.compared} compared with their mirrors, the others covered"
-    error = worst.error_bound if exact else worst.value
+    # Composed pairs sit on a grid, but they are the view's own and say how far off they may be.
+    own = exact or isinstance(family, Fresh)
     return Found(
         worst.value,
         "exact" if proved else "upper_bound",
-        error,
-        searched=worst.searched if exact and not worst.exact else None,
+        worst.error_bound if own else worst.value,
+        searched=worst.searched if own and not worst.exact else None,
         ones=worst.ones,
         words=words,
     )

@@ -27,7 +27,7 @@ the revealed labels were. Hence one row covers every n1 from a to a + w: see `wo
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,6 +38,9 @@ from p2p_labeldp.privacy.binomial import Floats, Window, kernel, noisy_ones, pmf
 
 # Mass of the smallest m counted as one m: moves delta by this relative amount at most (delta_m grows with m).
 _FEW = 1e-9
+# Covers need to be proved, not precise: they cut more.
+_FEW_IN_COVERS = 3e-4
+_COARSER = 1e5
 # Elements of a batch that still fit the processor's second cache.
 _BATCH = 1 << 14
 # Entries of a pair's whole table; beyond it every comparison walks through the reports again.
@@ -65,7 +68,7 @@ class Reports:
 
     def rows(self, first: int, last: int, tail: float) -> "Rows":
         """The pairs with n1 = first..last, each exact up to ``tail``."""
-        return Rows(self, first, last, tail)
+        return Rows([(self, first, last)], tail)
 
     def revealed(self, hidden: int) -> "Reports":
         """The same view by someone who also knows all about all others but ``hidden`` of them."""
@@ -74,10 +77,10 @@ class Reports:
             hidden, size, self.trials, self.rate * size / self.size, self.alpha, self.others_alpha, self.known
         )
 
-    def cover(self, first: int, last: int, tail: float) -> "Rows":
-        """One pair that is at least as far apart as each of n1 = first..last."""
-        smaller = self.revealed(self.others - (last - first))
-        return Rows(smaller, first, first, tail)
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "Rows":
+        """A pair for each block first..last, at least as far apart as the pair of each n1 in it."""
+        members = [(self.revealed(self.others - (last - first)), first, first) for first, last in blocks]
+        return covers(members, tail)
 
     def cost(self, rows: int) -> float:
         """Elementary steps to build and compare a batch of so many rows, roughly."""
@@ -87,38 +90,41 @@ class Reports:
         return received * (2 * unknown + rows * (sent + unknown / 16))
 
 
-class Rows:
-    """The pairs of n1 = first..last, ready to be compared at any epsilon.
+def covers(members: Sequence[tuple[Reports, int, int]], tail: float) -> "Rows":
+    """Pairs to cover others with, which need to be proved but not precise."""
+    return Rows(members, min(tail * _COARSER, 1e-6), _FEW_IN_COVERS)
 
-    ``missing`` bounds what was cut and is already in the answers; ``looseness`` bounds the relative excess.
+
+class Rows:
+    """Pairs, ready to be compared at any epsilon: for each member (reports, first, last) those of n1 = first..last.
+
+    All rows share the recursion over m, so members should be alike. ``missing`` bounds what was cut and is already
+    in the answers; ``looseness`` bounds the relative excess.
     """
 
-    looseness = _FEW
+    coarseness = 0.0
 
-    def __init__(self, reports: Reports, first: int, last: int, tail: float) -> None:
-        self.first, self.last = first, last
-        sent = window(reports.trials, reports.rate, tail)
-        few = window(reports.trials, reports.rate, max(tail, _FEW))
-        self._sent = Window(max(sent.low, few.low), sent.high)
-        weights = pmf(self._sent, reports.trials, reports.rate)
-        if self._sent.low > 0 and reports.rate < 1:
-            weights[0] += _FEW
-        self._weights = weights
+    def __init__(self, members: Sequence[tuple[Reports, int, int]], tail: float, few_mass: float = _FEW) -> None:
+        self.looseness, self.missing = few_mass, 9 * tail
+        sent = [window(reports.trials, reports.rate, tail) for reports, _, _ in members]
+        few = [window(reports.trials, reports.rate, max(tail, few_mass)) for reports, _, _ in members]
+        self._sent = Window(min(each.low for each in few), max(each.high for each in sent))
+        laws = [_Unknown(*member, tail) for member in members]
+        received = [_received(self._sent, law.ones / law.size, law.zero + law.one, tail) for law in laws]
+        self._received = Window(min(each.low for each in received), max(each.high for each in received))
 
-        law = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
-        victim = np.zeros((law.mass.shape[0], law.mass.shape[1] + 1))
-        victim[:, 1:] = law.mass
-        without = np.zeros_like(victim)
-        without[:, :-1] = law.mass
-        zero = (1 - reports.alpha) * without + reports.alpha * victim
-        one = reports.alpha * without + (1 - reports.alpha) * victim
-        ones = np.arange(law.low, law.low + zero.shape[1]) + float(reports.known)
-
-        self._received = _received(self._sent, ones / reports.size, zero[[0, -1]] + one[[0, -1]], tail)
-        both = np.concatenate([zero, one]) @ kernel(self._sent.high, self._received, ones, reports.size)
-        self._zero, self._one = both[: zero.shape[0]], both[zero.shape[0] :]
-        self.missing = 9 * tail
-        self.rounding = 2e-14 - 2e-15 * math.log(tail) + 1e-15 * self._sent.width + 4e-18 * reports.trials
+        tops, weights = [], []
+        for (reports, _, _), law in zip(members, laws, strict=True):
+            masses = kernel(self._sent.high, self._received, law.ones, law.size)
+            tops.append([law.zero @ masses, law.one @ masses])
+            arrive = pmf(self._sent, reports.trials, reports.rate)
+            if self._sent.low > 0 and reports.rate < 1:
+                arrive[0] += few_mass
+            weights.append(np.broadcast_to(arrive, (law.zero.shape[0], arrive.size)))
+        self._zero, self._one = (np.concatenate([top[place] for top in tops]) for place in (0, 1))
+        self._weights = np.concatenate(weights)
+        most = max(reports.trials for reports, _, _ in members)
+        self.rounding = 2e-14 - 2e-15 * math.log(tail) + 1e-15 * self._sent.width + 4e-18 * most
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         """delta at each epsilon, never below the truth: axes are direction (up, down), row, epsilon."""
@@ -133,17 +139,19 @@ class Rows:
                 result[1, 0, place] = np.maximum(zero - factor * one, 0.0).sum()
         else:
             step = max(1, _BATCH // (2 * width * wanted.size))
+            arrive = np.repeat(self._weights, wanted.size, axis=0)
             for start in range(0, rows, step):
                 zero, one = self._zero[start : start + step, None], self._one[start : start + step, None]
                 scaled = factors[None, :, None]
                 excess = np.concatenate([one - scaled * zero, zero - scaled * one])
-                sums = self._sums(excess.reshape(-1, width))
+                weights = arrive[start * wanted.size : (start + step) * wanted.size]
+                sums = self._sums(excess.reshape(-1, width), np.concatenate([weights, weights]))
                 result[:, start : start + step] = sums.reshape(2, zero.shape[0], wanted.size)
         result /= 1 - self.rounding
         result += self.missing
         return np.minimum(result, 1.0)
 
-    def _sums(self, excess: Floats) -> Floats:
+    def _sums(self, excess: Floats, weights: Floats) -> Floats:
         """sum over m of P(m) sum_k max(0, excess_m(k)), starting from the excess at the largest m."""
         k = np.arange(self._received.low, self._received.high + 1, dtype=np.float64)
         left = self._sent.high - k
@@ -152,7 +160,7 @@ class Rows:
         ones = np.ones(excess.shape[1])
         for sent in range(self._sent.high, self._sent.low - 1, -1):
             np.maximum(excess, 0.0, out=shifted)
-            total += self._weights[sent - self._sent.low] * (shifted @ ones)
+            total += weights[:, sent - self._sent.low] * (shifted @ ones)
             if sent > self._sent.low:
                 np.multiply(excess, k / sent, out=shifted)
                 excess *= left / sent
@@ -165,20 +173,37 @@ class Rows:
     def walk(self) -> Iterator[tuple[Floats, Floats]]:
         """P and P' of the first row over the k kept, weighted with P(m), for each m from the largest down."""
         k = np.arange(self._received.low, self._received.high + 1, dtype=np.float64)
+        left = self._sent.high - k
         current = np.array([self._zero[0], self._one[0]])
         for sent in range(self._sent.high, self._sent.low - 1, -1):
-            weighted = self._weights[sent - self._sent.low] * current
+            weighted = self._weights[0, sent - self._sent.low] * current
             yield weighted[0], weighted[1]
             if sent > self._sent.low:
                 shifted = current * (k / sent)
-                current *= np.maximum(sent - k, 0.0) / sent
+                current *= left / sent
                 current[:, :-1] += shifted[:, 1:]
+                left -= 1
+                if left[-1] < 0:
+                    np.maximum(left, 0.0, out=left)
 
     @cached_property
     def table(self) -> tuple[Floats, Floats]:
         """P and P' of the first row at every (m, k) kept, weighted with P(m)."""
         rows = list(self.walk())
         return np.array([zero for zero, _ in rows]), np.array([one for _, one in rows])
+
+
+class _Unknown:
+    """Laws of the ones among ``size`` labels, the victim's zero or one included: a row for each n1."""
+
+    def __init__(self, reports: Reports, first: int, last: int, tail: float) -> None:
+        law = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
+        edge = np.zeros((law.mass.shape[0], 1))
+        without, victim = np.hstack([law.mass, edge]), np.hstack([edge, law.mass])
+        self.zero = (1 - reports.alpha) * without + reports.alpha * victim
+        self.one = reports.alpha * without + (1 - reports.alpha) * victim
+        self.ones = np.arange(law.low, law.low + self.zero.shape[1]) + float(reports.known)
+        self.size = reports.size
 
 
 def _received(sent: Window, shares: Floats, masses: Floats, tail: float) -> Window:

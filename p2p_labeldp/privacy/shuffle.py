@@ -20,7 +20,7 @@ exact <= exact shuffle <= variation ratio <= clones.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,11 +43,16 @@ class Labels:
     others_alpha: float
 
     def rows(self, first: int, last: int, tail: float) -> "LabelRows":
-        return LabelRows(self, first, last, tail)
+        return LabelRows([(self, first, last)], tail)
 
-    def cover(self, first: int, last: int, tail: float) -> "LabelRows":
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "LabelRows":
         """Reveal the flips of last - first users: what remains is the same for every n1 of the block."""
-        return LabelRows(Labels(self.others - (last - first), self.alpha, self.others_alpha), first, first, tail)
+        hidden = [self.others - (last - first) for first, last in blocks]
+        members = [
+            (Labels(others, self.alpha, self.others_alpha), first, first)
+            for others, (first, _) in zip(hidden, blocks, strict=True)
+        ]
+        return LabelRows(members, tail)
 
     def cost(self, rows: int) -> float:
         unknown = 15 * math.sqrt(self.others * self.others_alpha * (1 - self.others_alpha)) + 2
@@ -55,30 +60,38 @@ class Labels:
 
 
 class LabelRows:
-    """Laws of N1 without (``zero``) and with (``one``) the victim's one, a row for each n1."""
+    """Laws of N1 without and with the victim's one, for each member (labels, first, last)."""
 
     looseness = 0.0
+    coarseness = 0.0
 
-    def __init__(self, labels: Labels, first: int, last: int, tail: float) -> None:
-        law = noisy_ones(first, last, labels.others, labels.others_alpha, tail)
-        edge = np.zeros((law.mass.shape[0], 1))
-        without, victim = np.hstack([law.mass, edge]), np.hstack([edge, law.mass])
-        self.zero = (1 - labels.alpha) * without + labels.alpha * victim
-        self.one = labels.alpha * without + (1 - labels.alpha) * victim
+    def __init__(self, members: Sequence[tuple[Labels, int, int]], tail: float) -> None:
+        self._laws: list[tuple[Floats, Floats]] = []
+        for labels, first, last in members:
+            law = noisy_ones(first, last, labels.others, labels.others_alpha, tail)
+            edge = np.zeros((law.mass.shape[0], 1))
+            without, victim = np.hstack([law.mass, edge]), np.hstack([edge, law.mass])
+            zero = (1 - labels.alpha) * without + labels.alpha * victim
+            one = labels.alpha * without + (1 - labels.alpha) * victim
+            self._laws.append((zero, one))
         self.missing = 6 * tail
-        self.rounding = 2e-14 - 2e-15 * math.log(tail) + 4e-18 * labels.others
+        self.rounding = 2e-14 - 2e-15 * math.log(tail) + 4e-18 * members[0][0].others
 
     def walk(self) -> Iterator[tuple[Floats, Floats]]:
         """The outcomes of the first row."""
-        yield self.zero[0], self.one[0]
+        zero, one = self._laws[0]
+        yield zero[0], one[0]
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         factors = exponential(np.atleast_1d(epsilons)) * ((1 - self.rounding) / (1 + self.rounding))
-        result = np.empty((2, self.zero.shape[0], factors.size))
-        for place, factor in enumerate(factors):
-            result[0, :, place] = np.maximum(self.one - factor * self.zero, 0.0).sum(axis=1)
-            result[1, :, place] = np.maximum(self.zero - factor * self.one, 0.0).sum(axis=1)
-        return np.minimum(result / (1 - self.rounding) + self.missing, 1.0)
+        parts = []
+        for zero, one in self._laws:
+            part = np.empty((2, zero.shape[0], factors.size))
+            for place, factor in enumerate(factors):
+                part[0, :, place] = np.maximum(one - factor * zero, 0.0).sum(axis=1)
+                part[1, :, place] = np.maximum(zero - factor * one, 0.0).sum(axis=1)
+            parts.append(part)
+        return np.minimum(np.concatenate(parts, axis=1) / (1 - self.rounding) + self.missing, 1.0)
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,7 @@ class ClonePairs:
     """The one pair of the bound, over every number of clones that is likely enough."""
 
     looseness = 0.0
+    coarseness = 0.0
     # The binomial tails are scipy's incomplete beta function, good to about 1e-12; a hundredfold margin.
     rounding = 1e-10
 

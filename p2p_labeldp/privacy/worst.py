@@ -18,6 +18,7 @@ exchanges the two directions, and both directions are compared everywhere.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,16 +34,22 @@ SMALLEST_DELTA = 1e-100
 _TAIL = 1e-10
 # Up to so many others every n1 is compared, none covered, and the tolerance is not needed.
 _SMALL = 32
+_TOGETHER = 4000
 _RELATIVE = 1e-7
 _ABSOLUTE = 2e-10
 
 
 class Pairs(Protocol):
-    """Pairs of laws, ready to be compared."""
+    """Pairs of laws, ready to be compared.
+
+    How much too large their deltas may be: ``missing`` was added for what was cut, ``looseness`` is
+    relative, ``rounding`` is the relative error of every mass, and ``coarseness`` moves the epsilon.
+    """
 
     missing: float
     looseness: float
     rounding: float
+    coarseness: float
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         """Axes: direction, row, epsilon. Never below the truth."""
@@ -57,7 +64,7 @@ class Family(Protocol):
 
     def rows(self, first: int, last: int, tail: float) -> Pairs: ...
 
-    def cover(self, first: int, last: int, tail: float) -> Pairs: ...
+    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> Pairs: ...
 
     def cost(self, rows: int) -> float: ...
 
@@ -140,7 +147,8 @@ class _EpsilonBar(_Bar):
         self.lift(slack)
 
     def lift(self, slack: float) -> None:
-        step = self.tolerance * (_ABSOLUTE + _RELATIVE * self.found) if slack == 1 else 2e-3 * slack * self.found
+        fine = self.tolerance * (_ABSOLUTE + _RELATIVE * self.found) if self.found else 0.0
+        step = fine if slack == 1 else 2e-3 * slack * self.found
         self.epsilon = min(self.ceiling, max(self.epsilon, self.found + step))
 
 
@@ -162,6 +170,8 @@ class _DeltaBar(_Bar):
             shift = 5 * pairs.rounding
             below = float(pairs.deltas(self.epsilon + shift).max())
             self.error = found - below * (1 - shift - 2 * pairs.looseness) + 1.1 * pairs.missing
+            if pairs.coarseness:
+                self.error = found
             self.found, self.ones = found, ones
         self.lift(slack)
 
@@ -179,46 +189,59 @@ def _uncertainty(pairs: Pairs, delta: float, epsilon: float) -> float:
     below = pairs.deltas(epsilon - steps + shift)[:, 0].max(axis=0)
     below = below * (1 - shift - 2 * pairs.looseness) - 1.1 * pairs.missing
     enough = np.flatnonzero(below > delta)
-    return float(steps[enough[0]]) if enough.size else epsilon
+    return (float(steps[enough[0]]) if enough.size else epsilon) + pairs.coarseness
 
 
 def _search(family: Family, bar: _Bar, work: float) -> tuple[bool, int]:
     """Raise the bar until every pair keeps to it. Was it raised by what was found only; how many were compared."""
     half = family.others // 2
     chunk = _chunk(family)
-    blocks, start, width = [], 0, chunk
+    # Small covers share their recursion; of large ones each has a range of its own.
+    together = 8 if family.others <= _TOGETHER else 1
+    groups, start = [[(0, min(half, chunk - 1))]], chunk
+    blocks = []
     while start <= half:
-        blocks.append((start, min(half, start + width - 1)))
-        start += width
-        width = 2 * start
-    blocks.reverse()
+        blocks.append((start, min(half, 3 * start - 1)))
+        start *= 3
+    groups = [*_groups(blocks, together), *groups]
     spent, slack, compared = 0.0, 1.0, 0
-    while blocks:
+    while groups:
         if spent > work * slack:
             slack *= 2
             bar.lift(slack)
-        first, last = blocks.pop()
-        if first > 0 or last >= chunk:
-            spent += family.cost(1)
-            if family.cover(first, last, bar.tail).deltas(bar.epsilon).max() <= bar.delta:
+        group = groups.pop()
+        if group[0][0] > 0:
+            spent += family.cost(1) * len(group)
+            values = family.cover(group, bar.tail).deltas(bar.epsilon).max(axis=(0, 2))
+            group = [block for block, value in zip(group, values, strict=True) if value > bar.delta]
+        for first, last in reversed(group):
+            if last - first >= chunk:
+                part = max(chunk, -(-(last - first + 1) // 4))
+                parts = [(edge, min(last, edge + part - 1)) for edge in range(first, last + 1, part)]
+                groups.extend(_groups(parts, together))
                 continue
-        if last - first >= chunk:
-            part = max(chunk, -(-(last - first + 1) // 4))
-            blocks.extend((edge, min(last, edge + part - 1)) for edge in reversed(range(first, last + 1, part)))
-            continue
-        spent += family.cost(last - first + 1)
-        compared += last - first + 1
-        rows = family.rows(first, last, bar.tail)
-        values = rows.deltas(bar.epsilon).max(axis=(0, 2))
-        while values.max() > bar.delta:
-            ones = first + int(values.argmax())
-            bar.meet(family.rows(ones, ones, bar.tail), ones, slack)
-            values[ones - first] = 0.0
-            higher = np.flatnonzero(values > bar.delta)
-            if higher.size:
-                values = rows.deltas(bar.epsilon).max(axis=(0, 2))
-                values[ones - first] = 0.0
+            spent += family.cost(last - first + 1)
+            compared += last - first + 1
+            _compare(family, bar, first, last, slack)
     return slack == 1, compared
+
+
+def _groups(blocks: list[tuple[int, int]], size: int) -> list[list[tuple[int, int]]]:
+    """Blocks in groups, those with the fewest ones last: they are taken up first."""
+    return [blocks[start : start + size] for start in reversed(range(0, len(blocks), size))]
+
+
+def _compare(family: Family, bar: _Bar, first: int, last: int, slack: float) -> None:
+    """Raise the bar to the pairs of n1 = first..last that are above it."""
+    rows = family.rows(first, last, bar.tail)
+    values = rows.deltas(bar.epsilon).max(axis=(0, 2))
+    while values.max() > bar.delta:
+        ones = first + int(values.argmax())
+        bar.meet(family.rows(ones, ones, bar.tail), ones, slack)
+        values[ones - first] = 0.0
+        if (values > bar.delta).any():
+            values = rows.deltas(bar.epsilon).max(axis=(0, 2))
+            values[ones - first] = 0.0
 
 
 def _tolerance(family: Family) -> float:
@@ -229,7 +252,7 @@ def _chunk(family: Family) -> int:
     """How many neighbouring pairs to compare at once rather than to cover again."""
     if family.others <= _SMALL:
         return family.others // 2 + 1
-    chunk = 4
+    chunk = 8 if family.others <= _TOGETHER else 4
     while chunk < 64 and chunk * chunk <= family.others and family.cost(2 * chunk) <= 4 * family.cost(1):
         chunk *= 2
     return chunk

@@ -29,13 +29,14 @@ Label = Annotated[int, msgspec.Meta(ge=0, lt=2**15)]
 Outcome = Literal["reported", "dropped", "abstained"]
 
 
-class Refused(Exception):
-    """A peer's message that its receiver will not act on; the receiver goes on.
+FAULTS = ("malformed", "oversized", "out_of_order", "duplicate", "misdirected")
 
-    ``fault`` is one of malformed, oversized, out_of_order, duplicate, misdirected.
-    """
+
+class Refused(Exception):
+    """A peer's message that its receiver will not act on, for one of FAULTS; the receiver goes on."""
 
     def __init__(self, fault: str, detail: str) -> None:
+        assert fault in FAULTS, fault
         super().__init__(f"{fault}: {detail}")
         self.fault = fault
 

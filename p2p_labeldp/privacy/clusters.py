@@ -1,0 +1,58 @@
+"""Clusters of different sizes: everyone's own guarantee, and the run's, which is that of its worst cluster.
+
+A smaller cluster protects less in every case tried, but that is not proved, so every size is accounted for.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.privacy.account import account
+from p2p_labeldp.privacy.answer import Answer
+
+
+@dataclass(frozen=True)
+class ClusterAnswers:
+    """``worst`` is the guarantee of the run; ``by_size[n]`` that of every user in a cluster of n."""
+
+    worst: Answer
+    worst_size: int
+    by_size: Mapping[int, Answer]
+
+
+def account_clusters(
+    view: str,
+    sizes: Iterable[int],
+    delta: float,
+    *,
+    alpha: float,
+    theta: float,
+    labels: int = 2,
+    rounds: int = 1,
+    noise: str = "sticky",
+    colluders: int = 0,
+    thorough: bool = False,
+) -> ClusterAnswers:
+    """epsilon at ``delta`` for each distinct cluster size. Empty clusters have no user to protect.
+
+    ``colluders`` are in the victim's cluster, all but her at most.
+    """
+    distinct = sorted({int(size) for size in sizes if size > 0})
+    if not distinct:
+        raise RequestError("cluster sizes must include a cluster with at least one user")
+    by_size = {
+        size: account(
+            view,
+            cluster_size=size,
+            alpha=alpha,
+            theta=theta,
+            labels=labels,
+            rounds=rounds,
+            noise=noise,
+            colluders=min(colluders, size - 1),
+            thorough=thorough,
+        ).get_epsilon(delta)
+        for size in distinct
+    }
+    worst_size = max(distinct, key=lambda size: by_size[size].epsilon)
+    return ClusterAnswers(by_size[worst_size], worst_size, by_size)

@@ -1,0 +1,207 @@
+"""A trace with one message altered, dropped, duplicated or put elsewhere is caught by a named invariant.
+
+The trace is of a small run with a user who asks twice, so that every kind of message is in it, refusals
+too. Each mutation is tried with the records' numbers left alone, which gives it away at once, and with the
+records numbered anew, where only what the messages mean can give it away.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from p2p_labeldp.audit import audit_runs
+from p2p_labeldp.audit.invariants import INVARIANTS, Violation
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.protocol.messages import KINDS, Ask, Message, Outgoing
+from p2p_labeldp.protocol.user import User
+from p2p_labeldp.scenario import Scenario, parse_scenario
+
+Record = list[Any]
+
+SCENARIO = """
+[data]
+name = "synthetic"
+users = 40
+groups = 3
+labels = 3
+[clusters]
+method = "given"
+minimum_size = 5
+[mechanism]
+alpha = 0.3
+theta = 0.7
+rounds = 2
+[network]
+latency = 0.25
+"""
+
+
+class AsksTwice(User):
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        out = super().receive(sender, message)
+        return [*out, *(pair for pair in out if type(pair[1]) is Ask)]
+
+
+def with_someone_who_asks_twice(simulation: Simulation) -> None:
+    simulation.users[7] = AsksTwice(7, int(simulation.population.labels[7]), simulation.host)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    scenario: Scenario = parse_scenario(SCENARIO)
+    run(scenario, out=out, prepare=with_someone_who_asks_twice)
+    return out
+
+
+@pytest.fixture
+def audit_of(recorded: Path, tmp_path: Path) -> Callable[[list[Record]], list[Violation]]:
+    """Audit the run with other records in place of its own."""
+    folder = tmp_path / "mutated"
+    shutil.copytree(recorded, folder)
+    header = read(recorded)[0]
+
+    def audit(records: list[Record]) -> list[Violation]:
+        (folder / "trace.msgpack").write_bytes(b"".join(map(msgpack.packb, [header, *records])))
+        return audit_runs([folder]).runs[0].violations
+
+    return audit
+
+
+def read(folder: Path) -> list[Any]:
+    with (folder / "trace.msgpack").open("rb") as file:
+        return list(msgpack.Unpacker(file))
+
+
+def records_of(folder: Path) -> list[Record]:
+    return [list(record) for record in read(folder)[1:]]
+
+
+def renumbered(records: list[Record]) -> list[Record]:
+    return [[number, *record[1:]] for number, record in enumerate(records)]
+
+
+def named(violations: list[Violation]) -> list[tuple[str, int | None]]:
+    return [(found.invariant, found.position) for found in violations]
+
+
+def positions(records: list[Record], kind: str) -> list[int]:
+    """Some places where messages of a kind stand: the first, the last and two between."""
+    places = [place for place, record in enumerate(records) if record[4][0] == kind]
+    chosen = random.Random(kind).sample(places, min(2, len(places)))
+    return sorted({places[0], places[-1], *chosen})
+
+
+def other_values(name: str, value: Any) -> list[Any]:
+    """Plausible values that a field might have had instead."""
+    if name == "members":
+        ids = [value[i : i + 8] for i in range(0, len(value), 8)]
+        return [value[8:], value[:-8], b"".join([ids[1], ids[0], *ids[2:]])]
+    if name == "outcome":
+        return [other for other in ("reported", "dropped", "abstained") if other != value]
+    if name == "kind":
+        return ["answer", "nonsense"]
+    if name == "reason":
+        return ["because"]
+    return [value + 1, value - 1, 10**6, -1 if value != -1 else 0]
+
+
+def alterations(record: Record, users: int) -> Iterator[Record]:
+    number, time, sender, receiver, message = record
+    for late in (-0.25, 0.1, 0.25, 100.0):
+        yield [number, time + late, sender, receiver, message]
+    for other in (0, users - 1, (sender + 1) % users, -1, -2, users, 10**9):
+        if other != sender:
+            yield [number, time, other, receiver, message]
+    for other in (0, users - 1, (receiver + 1) % users, -1, -2, -4, users):
+        if other != receiver:
+            yield [number, time, sender, other, message]
+    for place, (name, value) in enumerate(zip(KINDS[message[0]], message[1:], strict=True), 1):
+        for other in other_values(name, value):
+            yield [number, time, sender, receiver, [*message[:place], other, *message[place + 1 :]]]
+        yield [number, time, sender, receiver, [*message[:place], None, *message[place + 1 :]]]
+    for kind in KINDS:
+        if kind != message[0]:
+            yield [number, time, sender, receiver, [kind, *message[1:]]]
+    yield [number, time, sender, receiver, [*message, 0]]
+    yield [number, time, sender, receiver]
+
+
+def test_the_run_itself_passes_though_someone_asked_twice(recorded: Path) -> None:
+    audit = audit_runs([recorded])
+    assert audit.passed
+    assert audit.runs[0].refusals == 2
+    assert {record[4][0] for record in records_of(recorded)} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_altered_message_is_caught_at_its_position_or_where_it_matters(
+    kind: str, recorded: Path, audit_of: Callable[[list[Record]], list[Violation]]
+) -> None:
+    records = records_of(recorded)
+    for place in positions(records, kind)[:2]:
+        for altered in alterations(records[place], 40):
+            violations = audit_of([*records[:place], altered, *records[place + 1 :]])
+            assert violations, f"{records[place]} became {altered}"
+            assert all(found.invariant in INVARIANTS for found in violations)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("numbered_anew", [False, True])
+def test_a_dropped_message_is_caught(
+    kind: str, numbered_anew: bool, recorded: Path, audit_of: Callable[[list[Record]], list[Violation]]
+) -> None:
+    records = records_of(recorded)
+    for place in positions(records, kind):
+        rest = records[:place] + records[place + 1 :]
+        violations = audit_of(renumbered(rest) if numbered_anew else rest)
+        assert violations
+        if numbered_anew:
+            assert any(found.invariant != "summary" for found in violations), "the meaning gives it away"
+        elif place < len(rest):
+            assert ("order", place) in named(violations)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("numbered_anew", [False, True])
+def test_a_duplicated_message_is_caught_at_its_position(
+    kind: str, numbered_anew: bool, recorded: Path, audit_of: Callable[[list[Record]], list[Violation]]
+) -> None:
+    records = records_of(recorded)
+    for place in positions(records, kind):
+        doubled = [*records[: place + 1], *records[place:]]
+        violations = audit_of(renumbered(doubled) if numbered_anew else doubled)
+        assert violations
+        assert numbered_anew or ("order", place + 1) in named(violations)
+        # A second refusal takes back a message that was not refused, and is noticed there.
+        assert kind == "refusal" or any(found.position == place + 1 for found in violations)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("numbered_anew", [False, True])
+def test_a_message_put_elsewhere_is_caught(
+    kind: str, numbered_anew: bool, recorded: Path, audit_of: Callable[[list[Record]], list[Violation]]
+) -> None:
+    """Numbered anew, it is put before its cause or after its effects; among its equals order means nothing."""
+    records = records_of(recorded)
+    for place in positions(records, kind):
+        rest = records[:place] + records[place + 1 :]
+        for target in (0, len(rest)) if numbered_anew else (0, len(rest) // 2, len(rest)):
+            if target == place or (numbered_anew and abs(target - place) < 50):
+                continue
+            moved = [*rest[:target], records[place], *rest[target:]]
+            violations = audit_of(renumbered(moved) if numbered_anew else moved)
+            assert violations
+            assert violations[0].position is not None
+            if not numbered_anew:
+                assert ("order", min(place, target)) in named(violations)

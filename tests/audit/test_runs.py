@@ -1,0 +1,186 @@
+"""Auditing run folders: what passes, what is refused as input, and what the system's coins hide."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from p2p_labeldp.audit import audit_runs
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Scenario
+
+Make = Callable[..., Scenario]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(["network.latency=0.1", "network.jitter=0.5"], id="messages overtake each other"),
+        pytest.param(["mechanism.noise=fresh", "mechanism.rounds=3"], id="fresh noise"),
+        pytest.param(["clusters.minimum_size=21"], id="some abstain"),
+        pytest.param(["mechanism.theta=0"], id="nothing reported"),
+        pytest.param(["coins.source=system"], id="the system's coins"),
+        pytest.param(["data.users=1", "clusters.minimum_size=1"], id="a network of one"),
+    ],
+)
+def test_honest_runs_pass(settings: list[str], small_scenario: Make, tmp_path: Path) -> None:
+    for hosting in ("user", "cluster"):
+        out = tmp_path / hosting
+        run(small_scenario(*settings), out=out, hosting=hosting)
+        audit = audit_runs([out])
+        assert audit.passed, audit.runs[0].violations
+
+
+def test_runs_with_different_seeds_are_pooled(small_scenario: Make, tmp_path: Path) -> None:
+    paths = [tmp_path / str(seed) for seed in range(5)]
+    for seed, path in enumerate(paths):
+        run(small_scenario(seed=seed), out=path)
+    audit = audit_runs(paths)
+    assert audit.passed
+    flips = next(test for test in audit.tests if test.name == "flips")
+    # Sixty users in each run, of whom those who were asked showed their noisy label.
+    assert 150 < int(flips.seen.split()[2]) <= 300
+
+
+def test_runs_with_the_same_seed_cannot_be_pooled(small_scenario: Make, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run(small_scenario(), out=tmp_path / name)
+    with pytest.raises(RequestError, match="different seeds"):
+        audit_runs([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(RequestError, match="different seeds"):
+        audit_runs([tmp_path / "a", tmp_path / "a"])
+
+
+def test_runs_with_different_parameters_cannot_be_pooled(small_scenario: Make, tmp_path: Path) -> None:
+    run(small_scenario(), out=tmp_path / "a")
+    run(small_scenario("mechanism.alpha=0.2", seed=1), out=tmp_path / "b")
+    with pytest.raises(RequestError, match=r"alpha = 0.2, but .* has 0.3"):
+        audit_runs([tmp_path / "a", tmp_path / "b"])
+
+
+@pytest.fixture
+def folder(small_scenario: Make, tmp_path: Path) -> Path:
+    run(small_scenario(), out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def cut_summary(folder: Path) -> None:
+    (folder / "summary.json").write_text("{")
+
+
+def foreign_trace(folder: Path) -> None:
+    (folder / "trace.msgpack").write_bytes(msgpack.packb({"format": "other"}))
+
+
+def empty_trace(folder: Path) -> None:
+    (folder / "trace.msgpack").write_bytes(b"")
+
+
+def cut_trace(folder: Path) -> None:
+    data = (folder / "trace.msgpack").read_bytes()
+    (folder / "trace.msgpack").write_bytes(data[:-3])
+
+
+def garbage_trace(folder: Path) -> None:
+    data = (folder / "trace.msgpack").read_bytes()
+    (folder / "trace.msgpack").write_bytes(data + b"\xc1")
+
+
+def no_reports(folder: Path) -> None:
+    (folder / "reports.npz").unlink()
+
+
+def text_for_reports(folder: Path) -> None:
+    (folder / "reports.npz").write_text("not an archive")
+
+
+def short_population(folder: Path) -> None:
+    np.savez(folder / "population.npz", cluster=np.zeros(3, np.int64), true_label=np.zeros(3, np.int64))
+
+
+def cut_everywhere(folder: Path) -> None:
+    """Wherever the last message is cut, it is noticed; this leaves the shortest cut."""
+    data = (folder / "trace.msgpack").read_bytes()
+    for missing in range(2, 12):
+        (folder / "trace.msgpack").write_bytes(data[:-missing])
+        with pytest.raises(RequestError, match="cut off"):
+            audit_runs([folder])
+    (folder / "trace.msgpack").write_bytes(data[:-1])
+
+
+def huge_string(folder: Path) -> None:
+    data = (folder / "trace.msgpack").read_bytes()
+    (folder / "trace.msgpack").write_bytes(data + b"\xdb\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (cut_summary, r"summary.json: is damaged"),
+        (foreign_trace, r"trace.msgpack: not a trace"),
+        (empty_trace, r"trace.msgpack: not a trace"),
+        (cut_trace, r"cut off in the middle of message \d+"),
+        (garbage_trace, r"not MessagePack after \d+ messages"),
+        (huge_string, r"cut off in the middle of message \d+"),
+        (cut_everywhere, r"cut off in the middle of message \d+"),
+        (no_reports, r"reports.npz: is missing"),
+        (text_for_reports, r"reports.npz: is damaged"),
+        (short_population, r"population.npz: must have one row for each of 60 users"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(damage: Callable[[Path], None], words: str, folder: Path) -> None:
+    damage(folder)
+    with pytest.raises(RequestError, match=words) as refused:
+        audit_runs([folder])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_vectorized_run_has_nothing_to_audit(small_scenario: Make, tmp_path: Path) -> None:
+    run(small_scenario(), engine="vectorized", out=tmp_path / "run")
+    with pytest.raises(RequestError, match="sends no messages"):
+        audit_runs([tmp_path / "run"])
+
+
+def test_a_summary_that_counts_otherwise_is_caught(folder: Path) -> None:
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["messages_by_kind"]["ask"] += 1
+    (folder / "summary.json").write_text(json.dumps(summary))
+    violations = audit_runs([folder]).runs[0].violations
+    assert [found.invariant for found in violations] == ["summary"]
+
+
+def test_reports_that_differ_from_the_trace_are_caught(folder: Path) -> None:
+    with np.load(folder / "reports.npz") as file:
+        arrays: dict[str, Any] = dict(file)
+    arrays["label"][0] = (arrays["label"][0] + 1) % 3
+    np.savez(folder / "reports.npz", **arrays)
+    assert any("reports.npz" in found.detail for found in audit_runs([folder]).runs[0].violations)
+
+
+def test_with_the_systems_coins_a_consistent_lie_about_one_dropped_answer_goes_unseen(
+    small_scenario: Make, tmp_path: Path
+) -> None:
+    """The documented limit: an answer that nobody else heard and that was not reported proves nothing."""
+    run(small_scenario("coins.source=system", "mechanism.rounds=1", "mechanism.theta=0"), out=tmp_path / "run")
+    path = tmp_path / "run" / "trace.msgpack"
+    with path.open("rb") as file:
+        objects = list(msgpack.Unpacker(file))
+    answers = [record for record in objects[1:] if record[4][0] == "answer"]
+    lonely = next(a for a in answers if sum(other[2] == a[2] for other in answers) == 1)
+    lonely[4][2] = (lonely[4][2] + 1) % 3
+    path.write_bytes(b"".join(map(msgpack.packb, objects)))
+    assert audit_runs([tmp_path / "run"]).passed
+
+
+def test_an_interrupted_folder_is_not_taken_for_a_run(folder: Path) -> None:
+    shutil.move(folder / "summary.json", folder / "elsewhere.json")
+    with pytest.raises(RequestError, match=r"summary.json: is missing"):
+        audit_runs([folder])

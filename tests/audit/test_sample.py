@@ -1,0 +1,112 @@
+"""The tests of the coins: honest coins pass, crooked ones do not, and p-values mean what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
+from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
+from p2p_labeldp.mechanisms.coins import PEER
+
+PARAMETERS = Parameters(alpha=0.1, theta=0.5)
+SIZES = [40, 60, 100]
+THRESHOLD = 1e-6 / 5
+
+
+def sampled(
+    seed: int, runs: int = 50, alpha: float = 0.1, theta: float = 0.5, skip_self: bool = False, favourite: float = 0.0
+) -> Sample:
+    """What ``runs`` runs of 200 users would show, with coins that may be crooked."""
+    generator = np.random.default_rng(seed)
+    sample = Sample()
+    for _ in range(runs):
+        for size in SIZES:
+            for own in range(size):
+                place = int(generator.integers(size))
+                if skip_self and place == own:
+                    place = (place + 1 + int(generator.integers(size - 1))) % size
+                if generator.random() < favourite:
+                    place = 0
+                sample.choice(place, own, size)
+                sample.flip(0, int(generator.random() < alpha), 2)
+                sample.keep(bool(generator.random() < theta))
+    return sample
+
+
+def failing(sample: Sample) -> set[str]:
+    return {test.name for test in fit_tests(sample, PARAMETERS) if test.p_value < THRESHOLD}
+
+
+def test_honest_coins_pass() -> None:
+    """Five exact tests at 1e-6 in all: an honest sample fails once in a million seeds."""
+    assert failing(sampled(1)) == set()
+
+
+@pytest.mark.parametrize("alpha", [0.08, 0.12])
+def test_an_alpha_off_by_a_fifth_is_found(alpha: float) -> None:
+    assert failing(sampled(2, alpha=alpha)) == {"flips"}
+
+
+def test_a_theta_off_by_a_fifth_is_found() -> None:
+    assert failing(sampled(3, theta=0.6)) == {"subsampling"}
+
+
+def test_users_who_never_choose_themselves_are_found() -> None:
+    assert "self_asks" in failing(sampled(4, skip_self=True))
+
+
+def test_a_favourite_place_is_found() -> None:
+    assert "choice_of_place" in failing(sampled(5, favourite=0.05))
+
+
+def test_a_flip_that_prefers_one_of_the_other_labels_is_found() -> None:
+    sample = Sample()
+    generator = np.random.default_rng(6)
+    for _ in range(20_000):
+        flipped = generator.random() < 0.1
+        sample.flip(0, int(generator.choice([1, 2, 3], p=[0.5, 0.25, 0.25])) if flipped else 0, 4)
+    names = {t.name for t in fit_tests(sample, Parameters(0.1, 1.0, labels=4)) if t.p_value < THRESHOLD}
+    assert names == {"choice_of_label"}
+
+
+def test_pooling_adds_the_runs() -> None:
+    one, two, both = sampled(7, runs=2), sampled(8, runs=3), Sample()
+    both.pool(one)
+    both.pool(two)
+    assert both.flip_chances == 5 * sum(SIZES)
+    assert both.flipped == one.flipped + two.flipped
+    assert both.places == one.places + two.places
+
+
+def test_the_chance_of_a_self_ask_is_the_exact_law_of_a_sum_of_binomials() -> None:
+    sizes = [2, 2, 3, 3, 3]
+    sample = Sample(places=[0, 0, 0, 0, 0], own_places=[0, 1, 0, 1, 2], sizes=sizes)
+    law = stats.poisson_binom([1 / size for size in sizes])
+    expected = min(1.0, 2 * min(law.cdf(2), law.sf(1)))
+    found = next(t for t in fit_tests(sample, PARAMETERS) if t.name == "self_asks")
+    assert found.p_value == pytest.approx(expected, rel=1e-9)
+
+
+def test_p_values_of_honest_coins_are_rarely_small() -> None:
+    """Of 5 x 200 p-values below 0.05 at most 50 are expected; 85 or more has a chance below 1e-6."""
+    small = 0
+    for seed in range(200):
+        release = next(exchange(np.zeros(200, np.int64), rosters(), PARAMETERS, SeededCoins(seed)))
+        sample = Sample()
+        drawn = SeededCoins(seed).block(0, 0, 200)
+        for user in range(200):
+            cluster = rosters().clusters[user]
+            size = int(rosters().sizes[cluster])
+            own = user - int(rosters().starts[cluster])
+            sample.choice(int(drawn[user, PEER] * size), own, size)
+            sample.flip(0, int(release.noisy[user]), 2)
+            sample.keep(bool(release.kept[user]))
+        tests: list[FitTest] = fit_tests(sample, PARAMETERS)
+        small += sum(test.p_value < 0.05 for test in tests)
+    assert small < 85
+
+
+def rosters() -> Rosters:
+    return Rosters.of(np.repeat([0, 1, 2], SIZES))

@@ -1,0 +1,255 @@
+"""The mechanism on arrays against a slow one written from the design's text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.random import Generator, Philox
+from numpy.typing import NDArray
+from scipy import stats
+
+from p2p_labeldp.mechanisms import Parameters, Release, Rosters, SeededCoins, SystemCoins, exchange, noisy_sha256
+from p2p_labeldp.mechanisms import peer_to_peer as module
+
+Reports = list[tuple[int, int, int]]  # round, user, label
+
+
+def by_the_book(labels: list[int], clusters: list[int], parameters: Parameters, seed: int) -> Reports:
+    """One user at a time, in the words of the design: coins, flip, choice, keep."""
+    label_count = parameters.labels
+    reports: Reports = []
+    for round_ in range(parameters.rounds):
+        u = [Generator(Philox(key=[seed, round_], counter=i)).random(4).tolist() for i in range(len(labels))]
+        first = [Generator(Philox(key=[seed, 0], counter=i)).random(4).tolist() for i in range(len(labels))]
+        noisy = []
+        for i, y in enumerate(labels):
+            coins = first[i] if parameters.noise == "sticky" else u[i]
+            flips = coins[0] < parameters.alpha
+            noisy.append((y + 1 + math.floor(coins[3] * (label_count - 1))) % label_count if flips else y)
+        for i in range(len(labels)):
+            mates = sorted(j for j in range(len(labels)) if clusters[j] == clusters[i])
+            if len(mates) < parameters.minimum_size:
+                continue
+            chosen = mates[math.floor(u[i][1] * len(mates))]
+            if u[i][2] < parameters.theta:
+                reports.append((round_, i, noisy[chosen]))
+    return reports
+
+
+def run(
+    labels: list[int] | NDArray[np.int64], clusters: list[int] | NDArray[np.int64], parameters: Parameters, seed: int
+) -> list[Release]:
+    rosters = Rosters.of(np.asarray(clusters, dtype=np.int64))
+    return list(exchange(np.asarray(labels, dtype=np.int64), rosters, parameters, SeededCoins(seed)))
+
+
+def reports_of(releases: list[Release]) -> Reports:
+    return [
+        (release.round, user, label)
+        for release in releases
+        for user, label in zip(release.users.tolist(), release.labels.tolist(), strict=True)
+    ]
+
+
+shares = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[int], list[int], Parameters]:
+    label_count = draw(st.one_of(st.integers(2, 10), st.sampled_from([255, 256, 257, 1000])))
+    clusters = draw(st.lists(st.integers(0, 4), min_size=1, max_size=25))
+    if draw(st.booleans()):
+        clusters.sort()
+    labels = draw(st.lists(st.integers(0, label_count - 1), min_size=len(clusters), max_size=len(clusters)))
+    parameters = Parameters(
+        alpha=draw(shares),
+        theta=draw(shares),
+        labels=label_count,
+        noise=draw(st.sampled_from(["sticky", "fresh"])),
+        rounds=draw(st.integers(1, 3)),
+        minimum_size=draw(st.integers(1, 6)),
+    )
+    return labels, clusters, parameters
+
+
+@settings(max_examples=200, deadline=None)
+@given(case=cases(), seed=st.integers(0, 2**63 - 1), block=st.sampled_from([1, 2, 7, 1 << 15]))
+@example(case=([0], [0], Parameters(0.5, 1.0)), seed=0, block=1)
+@example(case=([255] * 20, [0] * 20, Parameters(1.0, 1.0, labels=256)), seed=1, block=7)
+def test_everyone_at_once_gives_what_each_user_would_alone(
+    case: tuple[list[int], list[int], Parameters], seed: int, block: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", block)
+        assert reports_of(run(*case, seed)) == by_the_book(*case, seed)
+
+
+@given(case=cases(), seed=st.integers(0, 2**32))
+def test_true_labels_are_left_as_they_were(case: tuple[list[int], list[int], Parameters], seed: int) -> None:
+    labels, clusters, parameters = case
+    small = np.array(labels, dtype=np.min_scalar_type(parameters.labels - 1))
+    before = small.copy()
+    list(exchange(small, Rosters.of(np.array(clusters)), parameters, SeededCoins(seed)))
+    assert np.array_equal(small, before)
+
+
+# Rosters
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40))
+def test_a_roster_lists_the_members_of_a_cluster_in_ascending_order(clusters: list[int]) -> None:
+    rosters = Rosters.of(np.array(clusters))
+    for cluster in range(max(clusters) + 1):
+        expected = [user for user, own in enumerate(clusters) if own == cluster]
+        assert rosters.roster(cluster).tolist() == expected
+        assert rosters.sizes[cluster] == len(expected)
+
+
+# The corners
+
+
+def test_without_flips_a_cluster_of_one_label_reports_that_label() -> None:
+    releases = run([0] * 5 + [1] * 5, [0] * 5 + [1] * 5, Parameters(alpha=0.0, theta=1.0), 3)
+    assert releases[0].labels.tolist() == [0] * 5 + [1] * 5
+
+
+def test_with_every_label_flipped_a_cluster_of_one_label_reports_the_other() -> None:
+    assert run([0] * 9, [0] * 9, Parameters(alpha=1.0, theta=1.0), 3)[0].labels.tolist() == [1] * 9
+
+
+def test_a_flip_never_keeps_the_label() -> None:
+    noisy = run(np.arange(3000) % 10, [0] * 3000, Parameters(1.0, 1.0, labels=10), 4)[0].noisy
+    assert (noisy != np.arange(3000) % 10).all()
+    assert noisy.max() < 10
+
+
+def test_nobody_reports_at_theta_zero_and_everybody_at_theta_one() -> None:
+    assert len(run([0, 1] * 50, [0] * 100, Parameters(0.1, 0.0), 5)[0].users) == 0
+    assert run([0, 1] * 50, [0] * 100, Parameters(0.1, 1.0), 5)[0].users.tolist() == list(range(100))
+
+
+def test_a_user_alone_in_her_cluster_reports_her_own_noisy_label() -> None:
+    release = run([0, 1, 1], [0, 1, 2], Parameters(0.5, 1.0), 6)[0]
+    assert np.array_equal(release.reported, release.noisy)
+
+
+def test_users_of_a_cluster_below_the_minimum_abstain_and_the_others_go_on() -> None:
+    clusters = [0, 1, 0, 1, 1]
+    release = run([0, 1, 0, 1, 1], clusters, Parameters(0.0, 1.0, minimum_size=3), 7)[0]
+    assert release.users.tolist() == [1, 3, 4]
+
+
+def test_a_cluster_of_exactly_the_minimum_takes_part() -> None:
+    assert len(run([0, 1, 1], [0] * 3, Parameters(0.0, 1.0, minimum_size=3), 7)[0].users) == 3
+
+
+def test_sticky_noise_keeps_one_flip_for_every_round() -> None:
+    first, *others = run([0] * 200, [0] * 200, Parameters(0.5, 1.0, noise="sticky", rounds=4), 8)
+    assert all(np.array_equal(release.noisy, first.noisy) for release in others)
+
+
+def test_fresh_noise_flips_anew_in_every_round() -> None:
+    # Two rounds of 200 fair flips agree with probability 2^-200.
+    first, second = run([0] * 200, [0] * 200, Parameters(0.5, 1.0, noise="fresh", rounds=2), 8)
+    assert not np.array_equal(first.noisy, second.noisy)
+
+
+def test_the_first_round_is_the_same_under_sticky_and_fresh_noise() -> None:
+    sticky, fresh = (run([0, 1] * 50, [0] * 100, Parameters(0.3, 0.5, 2, noise), 9)[0] for noise in ("sticky", "fresh"))
+    assert reports_of([sticky]) == reports_of([fresh])
+
+
+def test_sticky_noise_still_chooses_a_new_peer_in_every_round() -> None:
+    # Labels are all different and never flipped, so a report names its peer.
+    first, second = run(np.arange(100), [0] * 100, Parameters(0.0, 1.0, 100, "sticky", 2), 10)
+    assert not np.array_equal(first.reported, second.reported)
+
+
+def test_the_systems_coins_serve_too() -> None:
+    rosters = Rosters.of(np.zeros(50, dtype=np.int64))
+    release = next(exchange(np.arange(50), rosters, Parameters(0.0, 1.0, labels=50), SystemCoins()))
+    assert release.users.tolist() == list(range(50))
+
+
+def test_no_users_give_no_reports() -> None:
+    releases = run([], [], Parameters(0.1, 1.0), 0)
+    assert reports_of(releases) == []
+
+
+# What the distributions should be. Each test fails for a right mechanism with probability below 1e-4.
+
+
+def test_flips_come_with_probability_alpha() -> None:
+    noisy = run([0] * 50_000, [0] * 50_000, Parameters(0.15, 0.0), 21)[0].noisy
+    assert stats.binomtest(int(noisy.sum()), 50_000, 0.15).pvalue > 1e-4
+
+
+def test_a_flip_moves_to_every_other_label_alike() -> None:
+    noisy = run([3] * 50_000, [0] * 50_000, Parameters(1.0, 0.0, labels=7), 22)[0].noisy
+    counts = np.bincount(noisy, minlength=7)
+    assert counts[3] == 0
+    assert stats.chisquare(np.delete(counts, 3)).pvalue > 1e-4
+
+
+def test_every_member_is_chosen_alike_and_the_chooser_too() -> None:
+    size = 20
+    labels = np.tile(np.arange(size), 2500)
+    clusters = np.repeat(np.arange(2500), size)
+    release = run(labels, clusters, Parameters(0.0, 1.0, labels=size), 23)[0]
+    pairs = np.zeros((size, size), dtype=np.int64)
+    np.add.at(pairs, (labels, release.reported), 1)
+    assert stats.chisquare(pairs.ravel()).pvalue > 1e-4
+    assert stats.binomtest(int(np.trace(pairs)), len(labels), 1 / size).pvalue > 1e-4
+
+
+def test_reports_are_kept_with_probability_theta() -> None:
+    kept = run([0] * 50_000, [0] * 50_000, Parameters(0.1, 0.37), 24)[0].kept
+    assert stats.binomtest(int(kept.sum()), 50_000, 0.37).pvalue > 1e-4
+
+
+def test_flipping_choosing_and_keeping_are_independent() -> None:
+    # A chi-squared test of the 2 x 2 table of flipped and kept.
+    release = run([0] * 50_000, np.arange(50_000), Parameters(0.4, 0.6), 25)[0]
+    table = np.histogram2d(release.noisy, release.kept, bins=2)[0]
+    assert stats.chi2_contingency(table).pvalue > 1e-4
+
+
+# The digest
+
+
+def test_the_digest_is_over_all_ids_and_then_all_labels_as_little_endian_int64() -> None:
+    rounds = [
+        (np.array([0, 2]), np.array([1, 0], dtype=np.uint8)),
+        (np.array([1], dtype=np.int32), np.array([7], dtype=np.uint16)),
+    ]
+    by_hand = struct.pack("<qqq", 0, 2, 1) + struct.pack("<qqq", 1, 0, 7)
+    assert noisy_sha256(rounds) == hashlib.sha256(by_hand).hexdigest()
+
+
+def test_the_digest_of_nothing_is_that_of_no_bytes() -> None:
+    empty = np.array([], dtype=np.int64)
+    assert noisy_sha256([(empty, empty)]) == noisy_sha256([]) == hashlib.sha256(b"").hexdigest()
+
+
+@given(case=cases(), seed=st.integers(0, 2**32))
+def test_the_digest_of_a_run_is_that_of_the_slow_ones_reports(
+    case: tuple[list[int], list[int], Parameters], seed: int
+) -> None:
+    reports = by_the_book(*case, seed)
+    by_hand = b"".join(struct.pack("<q", user) for _, user, _ in reports)
+    by_hand += b"".join(struct.pack("<q", label) for _, _, label in reports)
+    digest = noisy_sha256([(release.users, release.labels) for release in run(*case, seed)])
+    assert digest == hashlib.sha256(by_hand).hexdigest()
+
+
+def test_the_digest_does_not_depend_on_how_long_columns_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = (np.arange(10), np.arange(10) % 3)
+    whole = noisy_sha256([pair])
+    monkeypatch.setattr(module, "BLOCK", 3)
+    assert noisy_sha256([pair]) == whole

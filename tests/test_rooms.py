@@ -1,0 +1,82 @@
+"""The direction of the arrows: a room imports only from rooms above it in the design's list."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import p2p_labeldp
+
+ROOMS = (
+    "errors", "streams", "scenario", "data", "privacy", "mechanisms", "learning", "protocol", "network", "audit",
+    "adversaries", "engines", "estimator", "deployment", "reporting", "cli",
+)  # fmt: skip
+PACKAGE = Path(p2p_labeldp.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+FRONT_DOORS = ("__init__.py", "__main__.py")  # of the whole package: they open every room
+IN_ROOMS = [path for path in FILES if path.parent != PACKAGE or path.name not in FRONT_DOORS]
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(text: str, package: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of everything a file imports, under ``if TYPE_CHECKING`` and inside functions too."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            base += [node.module] if node.module else []
+            yield from ((node.lineno, ".".join([*base, name.name])) for name in node.names)
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    package = ("p2p_labeldp", *path.relative_to(PACKAGE).parts[:-1])
+    return imported_modules(path.read_text(encoding="utf-8"), package)
+
+
+def rooms_entered(path: Path) -> Iterator[tuple[int, str]]:
+    for line, module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] == "p2p_labeldp":
+            yield line, parts[1] if len(parts) > 1 else ""
+
+
+def names(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_there_are_rooms_to_check() -> None:
+    assert {"errors", "scenario", "mechanisms", "protocol", "network", "engines", "cli"} <= {
+        room_of(path) for path in IN_ROOMS
+    }
+
+
+@pytest.mark.parametrize("path", IN_ROOMS, ids=names)
+def test_every_file_stands_in_a_room_of_the_design(path: Path) -> None:
+    assert room_of(path) in ROOMS
+
+
+@pytest.mark.parametrize("path", IN_ROOMS, ids=names)
+def test_a_room_imports_only_from_rooms_above_it(path: Path) -> None:
+    room = room_of(path)
+    allowed = ROOMS[: ROOMS.index(room) + 1]
+    wrong = [f"line {line} enters {entered!r}" for line, entered in rooms_entered(path) if entered not in allowed]
+    assert not wrong, f"{room} may enter {', '.join(allowed)}"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("protocol/**/*.py")), ids=names)
+def test_roles_know_nothing_of_trio_or_tls(path: Path) -> None:
+    roots = {module.split(".")[0] for _, module in imports_of(path)}
+    assert not roots & {"trio", "ssl", "socket", "asyncio", "threading", "time"}
+
+
+def test_the_check_sees_imports_for_type_checkers_and_inside_functions() -> None:
+    text = "if TYPE_CHECKING:\n    from ..engines import run\ndef f():\n    import p2p_labeldp.cli.run\n"
+    seen = list(imported_modules(text, ("p2p_labeldp", "protocol")))
+    assert seen == [(2, "p2p_labeldp.engines.run"), (4, "p2p_labeldp.cli.run")]

@@ -1,0 +1,442 @@
+"""Scenarios: what is allowed, and what a person is told when it is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import (
+    MAX_SEED,
+    SECTIONS,
+    Number,
+    OneOf,
+    Scenario,
+    Switch,
+    Text,
+    Whole,
+    documentation,
+    load_scenario,
+    parse_scenario,
+    replace,
+)
+
+SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.toml"))
+KEYS = [
+    pytest.param(section, item, id=f"{section}.{item.name}")
+    for section, cls in SECTIONS.items()
+    for item in dataclasses.fields(cls)
+]
+
+
+def complaint(text: str, *overrides: str, seed: Any = None) -> str:
+    """What is said about a bad scenario; always one line."""
+    with pytest.raises(RequestError) as caught:
+        parse_scenario(text, "bad.toml", overrides, seed)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+# What a file may say
+
+
+def test_an_empty_file_is_the_default_scenario() -> None:
+    assert parse_scenario("") == Scenario()
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    defaults = {name: default for name, default, _, _ in documentation()}
+    assert defaults == {
+        f"{section}.{name}": value
+        for section, table in dataclasses.asdict(Scenario()).items()
+        for name, value in table.items()
+    }
+
+
+@pytest.mark.parametrize(("section", "item"), KEYS)
+def test_every_key_has_a_line_of_documentation_and_a_default_that_its_rule_allows(
+    section: str, item: dataclasses.Field[Any]
+) -> None:
+    rule = item.metadata["rule"]
+    assert item.metadata["doc"].strip()
+    assert "\n" not in item.metadata["doc"] + str(rule)
+    assert rule.allows(item.default)
+
+
+@pytest.mark.parametrize(("section", "item"), KEYS)
+def test_every_key_can_be_written_in_a_file_and_read_back(section: str, item: dataclasses.Field[Any]) -> None:
+    line = next(line for line in Scenario().to_toml().splitlines() if line.startswith(f"{item.name} = "))
+    assert parse_scenario(f"[{section}]\n{line}\n") == Scenario()
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
+def test_every_scenario_that_ships_loads_and_reads_back(path: Path) -> None:
+    scenario = load_scenario(path)
+    assert parse_scenario(scenario.to_toml()) == scenario
+
+
+def test_scenarios_ship() -> None:
+    assert {"quickstart.toml", "hospital.toml", "ten-thousand.toml"} <= {path.name for path in SCENARIOS}
+
+
+def test_a_whole_number_serves_where_a_number_is_wanted() -> None:
+    alpha = parse_scenario("[mechanism]\nalpha = 1").mechanism.alpha
+    assert (alpha, type(alpha)) == (1.0, float)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 0.5, 1, 1.0])
+def test_the_ends_of_a_range_belong_to_it(value: float) -> None:
+    assert parse_scenario(f"[mechanism]\nalpha = {value}\ntheta = {value}").mechanism.theta == value
+
+
+def test_the_largest_seed_is_the_largest_whole_number_of_toml() -> None:
+    assert parse_scenario(f"[coins]\nseed = {MAX_SEED}").coins.seed == 2**63 - 1
+
+
+# What a file may not say
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "allowed"),
+    [
+        ("alpha = 1.2", "mechanism.alpha = 1.2", "a number from 0 to 1"),
+        ("alpha = -0.1", "mechanism.alpha = -0.1", "a number from 0 to 1"),
+        ("theta = nan", "mechanism.theta = nan", "a number from 0 to 1"),
+        ("theta = inf", "mechanism.theta = inf", "a number from 0 to 1"),
+        ("theta = -inf", "mechanism.theta = -inf", "a number from 0 to 1"),
+        ("alpha = true", "mechanism.alpha = true", "a number from 0 to 1"),
+        ('alpha = "0.1"', 'mechanism.alpha = "0.1"', "a number from 0 to 1"),
+        ("alpha = [0.1]", "mechanism.alpha = [0.1]", "a number from 0 to 1"),
+        ("alpha = 1979-05-27", "mechanism.alpha = 1979-05-27", "a number from 0 to 1"),
+        ("rounds = true", "mechanism.rounds = true", "a whole number from 1 to 10000"),
+        ("rounds = 1.0", "mechanism.rounds = 1.0", "a whole number from 1 to 10000"),
+        ("rounds = 0", "mechanism.rounds = 0", "a whole number from 1 to 10000"),
+        ("rounds = 10001", "mechanism.rounds = 10001", "a whole number from 1 to 10000"),
+        ('noise = "loud"', 'mechanism.noise = "loud"', 'one of "sticky", "fresh"'),
+        ("noise = 3", "mechanism.noise = 3", 'one of "sticky", "fresh"'),
+        ('noise = ""', 'mechanism.noise = ""', 'one of "sticky", "fresh"'),
+    ],
+)
+def test_a_bad_value_is_answered_with_its_key_its_line_and_what_is_allowed(
+    line: str, shown: str, allowed: str
+) -> None:
+    message = complaint(f'# a comment\n[data]\nname = "digits"\n\n[mechanism]\n{line}\n')
+    assert message == f"bad.toml:6: {shown} is not allowed; it must be {allowed}"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "allowed"),
+    [
+        ("[learner]\ncorrect_flips = 1", "learner.correct_flips = 1", "true or false"),
+        ('[learner]\ncorrect_flips = "yes"', 'learner.correct_flips = "yes"', "true or false"),
+        ("[learner]\nl2 = inf", "learner.l2 = inf", "a number from 0 up"),
+        ("[learner]\nl2 = nan", "learner.l2 = nan", "a number from 0 up"),
+        ("[data]\npath = 3", "data.path = 3", "a text"),
+        ('[data]\npath = "a\\u0000b"', "data.path", "a text"),
+        ("[data]\nusers = -1", "data.users = -1", "a whole number from 0 up"),
+        ('[data]\nname = "minst"', 'data.name = "minst"', '"mnist"'),
+        ("[coins]\nseed = -1", "coins.seed = -1", f"to {MAX_SEED}"),
+        (f"[coins]\nseed = {2**63}", f"coins.seed = {2**63}", f"to {MAX_SEED}"),
+        ("[network]\nhello_limit = 0", "network.hello_limit = 0", "a number from 0.001 up"),
+    ],
+)
+def test_every_type_of_key_says_what_it_accepts(text: str, key: str, allowed: str) -> None:
+    message = complaint(text)
+    assert message.startswith(f"bad.toml:2: {key}")
+    assert allowed in message
+
+
+@pytest.mark.parametrize("key", ["learner.l2", "data.spread", "network.hello_limit", "mechanism.alpha"])
+def test_a_number_too_large_for_a_float_is_refused_like_any_other(key: str) -> None:
+    section, name = key.split(".")
+    assert f"{key} = " in complaint(f"[{section}]\n{name} = 1{'0' * 400}")
+
+
+def test_a_number_of_more_digits_than_python_reads_is_refused() -> None:
+    assert "bad.toml" in complaint(f"[data]\nusers = {'9' * 5000}")
+
+
+def test_a_value_of_two_lines_is_shown_on_one() -> None:
+    assert "data.name" in complaint('[data]\nname = "dig\\nits"')
+
+
+def test_a_key_of_two_lines_is_shown_on_one() -> None:
+    assert "unknown key" in complaint('[data]\n"na\\nme" = 1')
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "unknown", "suggestion"),
+    [
+        ("[mechanism]\nalhpa = 0.1", 2, "unknown key mechanism.alhpa", "did you mean mechanism.alpha?"),
+        ("[mechanism]\n\nTheta = 0.1", 3, "unknown key mechanism.Theta", "did you mean mechanism.theta?"),
+        ("[clusters]\nminimum = 3", 2, "unknown key clusters.minimum", "did you mean clusters.minimum_size?"),
+        ("[mechanism]\nseed = 3", 2, "unknown key mechanism.seed", "did you mean coins.seed?"),
+        ("\n[machanism]\nalpha = 0.1", 2, "unknown section [machanism]", "did you mean [mechanism]?"),
+        ("[cluster]", 1, "unknown section [cluster]", "did you mean [clusters]?"),
+        ("[[qqq]]\nx = 1", 1, "unknown section [qqq]", "there are data, clusters"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_its_line_and_the_nearest_valid_one(
+    text: str, line: int, unknown: str, suggestion: str
+) -> None:
+    message = complaint(text)
+    assert message.startswith(f"bad.toml:{line}: {unknown}; ")
+    assert suggestion in message
+
+
+def test_a_key_outside_its_section_is_answered_with_its_section() -> None:
+    assert "did you mean mechanism.alpha?" in complaint("alpha = 0.2")
+
+
+def line_of_the_mistake(text: str) -> int:
+    return 1 + next(number for number, line in enumerate(text.splitlines()) if "1.2" in line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n[mechanism]  # how labels are made noisy\nalpha = 1.2",
+        "\n[ mechanism ]\nalpha=1.2",
+        "\n\nmechanism.alpha = 1.2",
+    ],
+    ids=["comment", "spaces", "dotted key"],
+)
+def test_the_line_is_found_in_every_usual_layout(text: str) -> None:
+    line = line_of_the_mistake(text)
+    assert complaint(text).startswith(f"bad.toml:{line}: mechanism.alpha = 1.2 is not allowed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\n["mechanism"]\nalpha = 1.2',
+        '\n[mechanism]\n"alpha" = 1.2',
+        "\n\nmechanism = { alpha = 1.2 }",
+        '[data]\npath = """\n[mechanism]\nalpha = 3\n"""\n[mechanism]\nalpha = 1.2',
+    ],
+    ids=["quoted section", "quoted key", "inline table", "text of many lines"],
+)
+def test_no_line_is_named_rather_than_a_wrong_one(text: str) -> None:
+    place, _, _ = complaint(text).partition(" mechanism.alpha = 1.2 is not allowed")
+    assert place in ("bad.toml:", f"bad.toml:{line_of_the_mistake(text)}:")
+
+
+@pytest.mark.parametrize("text", ["\nalpha = 0.2", "\nmechanism = 3", '\nmechanism = "peer_to_peer"'])
+def test_a_value_that_stands_outside_every_section_is_answered_with_its_line(text: str) -> None:
+    assert complaint(text).startswith("bad.toml:2: ")
+
+
+@pytest.mark.parametrize("text", ["mechanism = 3", "[[mechanism]]\nalpha = 0.1"])
+def test_a_section_must_be_a_section(text: str) -> None:
+    assert "mechanism is not a section; write [mechanism]" in complaint(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[mechanism", "alpha", "[mechanism]\nalpha = ", "[mechanism]\nalpha = .1", "[data]\n[data]", "a = '\x00'"],
+)
+def test_broken_toml_is_answered_with_the_place_where_it_breaks(text: str) -> None:
+    message = complaint(text)
+    assert message.startswith("bad.toml: not valid TOML: ")
+    assert "line" in message or "end of document" in message
+
+
+def test_toml_nested_beyond_reason_is_refused() -> None:
+    assert "bad.toml" in complaint(f"[data]\npath = {'[' * 20_000}")
+
+
+@given(st.text())
+def test_any_text_is_a_scenario_or_one_line_of_complaint(text: str) -> None:
+    try:
+        parse_scenario(text)
+    except RequestError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+def test_a_csv_needs_its_file() -> None:
+    assert complaint('[data]\nname = "csv"').startswith("bad.toml: data.path is missing")
+
+
+def test_more_clusters_than_users_are_refused() -> None:
+    message = complaint("[data]\nusers = 5\n[clusters]\ncount = 6")
+    assert message.startswith("bad.toml: clusters.count = 6 is not allowed; it must be at most the number of users, 5")
+
+
+def test_undone_flips_need_a_weight_on_the_norm() -> None:
+    assert "learner.l2 = 0" in complaint("[learner]\nl2 = 0\ncorrect_flips = true")
+    assert parse_scenario("[mechanism]\nalpha = 0\n[learner]\nl2 = 0\ncorrect_flips = true").learner.l2 == 0
+
+
+# Files
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"nowhere\.toml: there is no such scenario file$"):
+        load_scenario(tmp_path / "nowhere.toml")
+
+
+def test_a_folder_is_not_a_scenario(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"^[^\n]+: cannot be read as a scenario: [^\n]+$"):
+        load_scenario(tmp_path)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RequestError, match=r"binary\.toml: cannot be read as a scenario: [^\n]+$"):
+        load_scenario(path)
+
+
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", forbidden)
+    with pytest.raises(RequestError, match=r"secret\.toml: cannot be read as a scenario: Permission denied$"):
+        load_scenario(tmp_path / "secret.toml")
+
+
+def test_a_message_about_a_file_begins_with_its_path_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[mechanism]\nalpha = 2\n")
+    with pytest.raises(RequestError) as caught:
+        load_scenario(str(path))
+    assert str(caught.value).startswith(f"{path}:2: mechanism.alpha = 2 ")
+
+
+# Overrides and the seed
+
+
+@pytest.mark.parametrize("text", [".2", "0.2", "2e-1", " 0.2", "+.2"])
+def test_a_number_may_be_overridden_however_it_is_written(text: str) -> None:
+    assert parse_scenario("[mechanism]\nalpha = 0.4", overrides=[f"mechanism.alpha={text}"]).mechanism.alpha == 0.2
+
+
+@pytest.mark.parametrize("text", ["fresh", '"fresh"', "'fresh'"])
+def test_a_text_may_be_overridden_with_a_bare_word(text: str) -> None:
+    assert parse_scenario("", overrides=[f"mechanism.noise={text}"]).mechanism.noise == "fresh"
+
+
+@pytest.mark.parametrize("text", ["a=b.csv", "folder/data.csv", "with space.csv", "2020", "infinity", "true", ""])
+def test_a_text_may_be_overridden_with_anything(text: str) -> None:
+    assert parse_scenario("", overrides=[f"data.label_column={text}"]).data.label_column == text
+
+
+def test_a_switch_and_a_whole_number_may_be_overridden() -> None:
+    scenario = parse_scenario("", overrides=["learner.correct_flips=true", "mechanism.rounds=3"])
+    assert (scenario.learner.correct_flips, scenario.mechanism.rounds) == (True, 3)
+
+
+def test_the_last_override_of_a_key_counts() -> None:
+    assert parse_scenario("", overrides=["mechanism.alpha=0.2", "mechanism.alpha=0.3"]).mechanism.alpha == 0.3
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("mechanism.alpha=1.2", "mechanism.alpha = 1.2 is not allowed; it must be a number from 0 to 1"),
+        ("mechanism.alpha=nan", "mechanism.alpha = nan is not allowed"),
+        ("mechanism.alpha=", 'mechanism.alpha = "" is not allowed'),
+        ("mechanism.alpha=lots", 'mechanism.alpha = "lots" is not allowed'),
+        ("mechanism.rounds=.5", "mechanism.rounds = 0.5 is not allowed"),
+        ("mechanism.alhpa=0.1", "unknown key mechanism.alhpa; did you mean mechanism.alpha?"),
+        ("mecanism.alpha=0.1", "unknown section [mecanism]; did you mean [mechanism]?"),
+        ("alpha=0.1", "write it as section.key=value, for example mechanism.alpha=0.2"),
+        ("mechanism.alpha", "write it as section.key=value"),
+        ("", "write it as section.key=value"),
+    ],
+)
+def test_a_bad_override_is_shown_with_what_is_wrong(override: str, said: str) -> None:
+    assert complaint("", override).startswith(f"--set {override}: {said}")
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "[" * 20_000, "1\n2", "a\nb"])
+def test_a_monstrous_override_is_answered_in_one_line(text: str) -> None:
+    assert "mechanism.rounds" in complaint("", f"mechanism.rounds={text}")
+
+
+def test_the_seed_goes_over_the_file_and_the_overrides() -> None:
+    assert parse_scenario("[coins]\nseed = 1", overrides=["coins.seed=2"], seed=3).coins.seed == 3
+
+
+def test_seed_zero_is_a_seed() -> None:
+    assert parse_scenario("[coins]\nseed = 1", seed=0).coins.seed == 0
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, True, 1.5])
+def test_a_bad_seed_is_answered_with_its_option(seed: Any) -> None:
+    assert complaint("", seed=seed).startswith("--seed: coins.seed = ")
+
+
+def test_overrides_are_checked_together_with_the_file() -> None:
+    assert "clusters.count" in complaint("[data]\nusers = 5\n[clusters]\ncount = 5", "clusters.count=6")
+
+
+# Writing back
+
+
+def values_of(item: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
+    rule = item.metadata["rule"]
+    match rule:
+        case OneOf():
+            return st.sampled_from(rule.choices)
+        case Switch():
+            return st.booleans()
+        case Whole():
+            return st.integers(rule.low, rule.high)
+        case Number():
+            high = None if math.isinf(rule.high) else rule.high
+            return st.floats(rule.low, high, allow_nan=False, allow_infinity=False)
+        case Text():
+            return st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+    raise AssertionError(f"no strategy for {rule}")
+
+
+scenarios = st.fixed_dictionaries(
+    {
+        section: st.builds(cls, **{item.name: values_of(item) for item in dataclasses.fields(cls)})
+        for section, cls in SECTIONS.items()
+    }
+)
+
+
+@given(scenarios)
+def test_a_scenario_written_as_toml_reads_back_equal(sections: dict[str, Any]) -> None:
+    try:
+        scenario = Scenario(**sections)
+    except RequestError:
+        return
+    again = parse_scenario(scenario.to_toml())
+    assert again == scenario
+    assert again.digest() == scenario.digest()
+
+
+@pytest.mark.parametrize("text", ['"', "\\", "\n", "\t", "\x7f", "\x1b", "é", "\u2028", "\U0001f600", "'''", '"""'])
+def test_awkward_characters_survive_being_written(text: str) -> None:
+    scenario = replace(Scenario(), data__path=text)
+    assert parse_scenario(scenario.to_toml()) == scenario
+
+
+def test_scenarios_that_differ_have_different_digests() -> None:
+    assert Scenario().digest() != replace(Scenario(), coins__seed=1).digest()
+
+
+def test_replace_changes_one_key_and_checks_it() -> None:
+    changed = replace(Scenario(), mechanism__alpha=0.25)
+    assert (changed.mechanism.alpha, Scenario().mechanism.alpha) == (0.25, 0.1)
+    with pytest.raises(RequestError, match=r"mechanism\.alpha = 1\.2 is not allowed"):
+        replace(Scenario(), mechanism__alpha=1.2)
+    with pytest.raises(RequestError, match=r"did you mean mechanism\.alpha\?"):
+        replace(Scenario(), mechanism__alpa=0.2)
+
+
+def test_a_scenario_cannot_be_changed_in_place() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Scenario().mechanism.alpha = 0.3  # type: ignore[misc]
