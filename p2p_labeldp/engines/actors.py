@@ -196,12 +196,12 @@ class Simulation:
         box = network.boxes[address]
         assert box is not None
         outbox: deque[Iterable[Outgoing]] = deque()
-        phase: object = None
+        stage: object = None
         deadline = float("inf")
         try:
             while not role.finished or outbox:
-                if role.phase != phase:
-                    phase = role.phase
+                if role.stage != stage:
+                    stage = role.stage
                     deadline = float("inf") if role.limit is None else network.now + role.limit
                 if not (outbox or box.queue):
                     with trio.move_on_at(deadline) as scope:
@@ -211,11 +211,13 @@ class Simulation:
                         outbox.append(iter(role.expire()))
                 for _, _, sender, _, message in box.take():
                     try:
-                        outbox.append(iter(role.receive(sender, message)))
+                        said = role.receive(sender, message)
+                        if said:  # mostly there is nothing to say
+                            outbox.append(iter(said))
                     except Refused as refused:
                         network.refuse(sender, address, kind_of(message), refused)
-                self._send_some(outbox, address)
                 if outbox:
+                    self._send_some(outbox, address)
                     await checkpoint()
         except Exception as error:
             raise self._broken(name_of(address), error) from error
@@ -224,9 +226,10 @@ class Simulation:
         send = self.network.send
         left = STRIDE
         while outbox and left > 0:
-            for to, out in islice(outbox[0], left):
+            part = list(islice(outbox[0], left))
+            for to, out in part:
                 send(address, to, out)
-                left -= 1
+            left -= len(part)
             if left > 0:
                 outbox.popleft()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
 import trio
@@ -27,6 +28,10 @@ from p2p_labeldp.protocol.messages import (
     decode,
     kind_of,
 )
+
+
+Send = Callable[[int, int, Message], None]
+_message = itemgetter(4)  # of a record
 
 
 class Mailbox:
@@ -87,23 +92,28 @@ class MemoryNetwork:
         self._on_batch = on_batch
         self._number = auditor.number
         self._batch = auditor.batch
-        self._instant = latency == 0.0 and jitter == 0.0
         self._latency = latency
         self._jitter = jitter
         self._generator = generator
         self._transit: list[tuple[float, int, Record]] = []
         self._waker = Mailbox()
+        self.send: Send = self._slowly if latency or jitter else self._instantly()
+        """Trace a message, given its sender and receiver, and set it on its way."""
 
-    def send(self, sender: int, receiver: int, message: Message) -> None:
-        """Trace the message and set it on its way. The hot path: deliver() and put() are written out."""
-        record = (next(self._number), self.now, sender, receiver, message)
-        batch = self._batch
-        batch.append(record)
-        if len(batch) >= BATCH:
-            self.flush()
-        if self._instant:
+    def _instantly(self) -> Send:
+        """``send`` where messages take no time, with everything it touches at hand: the hot path of a run."""
+        number = self._auditor.number.__next__
+        batch, boxes, flush = self._batch, self.boxes, self.flush
+        note = batch.append
+
+        def send(sender: int, receiver: int, message: Message) -> None:
+            sent = number()
+            record = (sent, self.now, sender, receiver, message)
+            note(record)
+            if not sent % BATCH:
+                flush()
             try:
-                box = self.boxes[receiver]
+                box = boxes[receiver]
                 box.queue.append(record)  # type: ignore[union-attr]
             except (IndexError, AttributeError):
                 self.deliver(record)  # which refuses it
@@ -112,8 +122,16 @@ class MemoryNetwork:
             if task is not None:
                 box.task = None  # type: ignore[union-attr]
                 reschedule(task)
-        else:
-            self._delay(record)
+
+        return send
+
+    def _slowly(self, sender: int, receiver: int, message: Message) -> None:
+        """``send`` where messages take time."""
+        record = (next(self._number), self.now, sender, receiver, message)
+        self._batch.append(record)
+        if len(self._batch) >= BATCH:
+            self.flush()
+        self._delay(record)
 
     def send_frame(self, sender: int, receiver: int, frame: bytes) -> None:
         """Deliver bytes that claim to be a message, as a transport would: decode them or refuse them.
@@ -139,7 +157,7 @@ class MemoryNetwork:
     def flush(self) -> None:
         """Write what has been traced so far."""
         batch = self._batch
-        self.kinds.update([type(record[4]) for record in batch])
+        self.kinds.update(map(type, map(_message, batch)))
         if batch:
             self.last_time = batch[-1][1]
             if self._on_batch is not None:

@@ -108,16 +108,26 @@ class Profile:
             return cap
         if delta < SMALLEST_DELTA:
             return _least(self._pure(exact=delta == 0), cap)
+        if self.view == "shuffle" and not self.fresh:
+            cap = _bounded(solve(self._bound(delta * _TAIL, delta), delta, self.local_epsilon))
         family = self._family(delta)
         if family is None:
             pairs = self._bound(max(delta, SMALLEST_DELTA) * _TAIL, delta)
-            value = solve(pairs, delta, self.local_epsilon)
-            found = Found(value, "upper_bound", value, words="no n1: holds whatever the others' labels are")
+            found = _bounded(solve(pairs, delta, self.local_epsilon))
         else:
             pair_family, exact = family
             worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
             found = _from_search(worst, exact, pair_family)
         return _least(found, cap)
+
+    def glance(self, delta: float) -> float:
+        """An epsilon that is cheap and often right, never above the exact or bounding one: that of n1 = 0 alone."""
+        if self.labels != 2 or self.fresh or self.view in CLOSED_FORM or delta < SMALLEST_DELTA:
+            return self.epsilon(delta).value
+        family = self._family(delta)
+        if family is None or self.noise.low == 0 or self.noise.high == self.noise.low:
+            return self.epsilon(delta).value
+        return solve(family[0].rows(0, 0, delta * 1e-6), delta, self.local_epsilon)
 
     def delta(self, epsilon: float) -> Found:
         """The least delta at ``epsilon``."""
@@ -133,8 +143,8 @@ class Profile:
             cap = Found(self.certain_delta, "upper_bound", self.certain_delta)
         family = self._family(cap.value)
         if family is None:
-            value = float(self._bound(max(cap.value, SMALLEST_DELTA) * _TAIL**2, cap.value).deltas(epsilon).max())
-            found = Found(value, "upper_bound", value, words="no n1: holds whatever the others' labels are")
+            pairs = self._bound(max(cap.value, SMALLEST_DELTA) * _TAIL**2, cap.value)
+            found = _bounded(float(pairs.deltas(epsilon).max()))
         else:
             pair_family, exact = family
             found = _from_search(worst_delta(pair_family, epsilon, self.work), exact, pair_family)
@@ -207,6 +217,10 @@ class Profile:
         if not self.fresh:
             return MixedPairs(pairs, seen, noise)
         return fresh_mixture(pairs.parts(), seen, noise, 3 * each, self.rounds, each)
+
+
+def _bounded(value: float) -> Found:
+    return Found(value, "upper_bound", value, words="no n1: holds whatever the others' labels are")
 
 
 def _from_search(worst: Worst, exact: bool, family: Family) -> Found:

@@ -29,6 +29,8 @@ from p2p_labeldp.privacy.binomial import Floats
 
 # Work in elementary steps of about five nanoseconds before an exact answer is given up for a bound.
 WORK = 2e9
+# The share of it after which the bound is loosened again.
+_MORE = 0.15
 # Smaller probabilities than this are not resolved: their epsilon is bounded by the pure one.
 SMALLEST_DELTA = 1e-100
 _TAIL = 1e-10
@@ -206,8 +208,9 @@ def _search(family: Family, bar: _Bar, work: float) -> tuple[bool, int]:
     groups = [*_groups(blocks, together), *groups]
     spent, slack, compared = 0.0, 1.0, 0
     while groups:
-        if spent > work * slack:
+        if spent > work:
             slack *= 2
+            work = spent + max(_MORE * work, 4 * family.cost(1))
             bar.lift(slack)
         group = groups.pop()
         if group[0][0] > 0:

@@ -72,8 +72,13 @@ class Coordinator:
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     @property
+    def stage(self) -> tuple[str, int]:
+        """What the limit on waiting holds for: it starts anew when this changes."""
+        return self.phase, self.round
+
+    @property
     def limit(self) -> float | None:
-        """Seconds to wait in the present phase and round, from its beginning."""
+        """Seconds to wait in the present stage, from its beginning."""
         return self._limits.get(self.phase)
 
     @property

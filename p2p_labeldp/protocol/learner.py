@@ -31,7 +31,7 @@ class Learner:
         self.users = users
         self.labels = labels
         self.rounds = rounds
-        self.phase = 0
+        self.stage = 0
         """How many rounds are closed."""
         self.expired = False
         # 16-bit labels; -1 where nothing was reported. One array per round, indexed by user.
@@ -44,11 +44,11 @@ class Learner:
     @property
     def limit(self) -> float | None:
         """Seconds to wait for reports once every round is closed; before that the coordinator's limits hold."""
-        return self._limit if self.phase == self.rounds and not self.finished else None
+        return self._limit if self.stage == self.rounds and not self.finished else None
 
     @property
     def finished(self) -> bool:
-        return self.expired or (self.phase == self.rounds and self._outstanding == 0)
+        return self.expired or (self.stage == self.rounds and self._outstanding == 0)
 
     def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
         if type(message) is Report:
@@ -79,7 +79,7 @@ class Learner:
         reports = self._reports[message.round]
         if reports[sender] != _NOTHING:
             raise Refused("duplicate", f"{name_of(sender)} reported already in round {message.round}")
-        if message.round < self.phase:
+        if message.round < self.stage:
             if self.expired or self._received[message.round] == self._expected[message.round]:
                 raise Refused("out_of_order", f"round {message.round} is closed")
             self._outstanding -= 1
@@ -87,11 +87,11 @@ class Learner:
         self._received[message.round] += 1
 
     def _close(self, message: Closed) -> None:
-        if message.round != self.phase:
-            fault = "duplicate" if message.round < self.phase else "out_of_order"
-            raise Refused(fault, f"round {message.round} cannot be closed after {self.phase} rounds")
+        if message.round != self.stage:
+            fault = "duplicate" if message.round < self.stage else "out_of_order"
+            raise Refused(fault, f"round {message.round} cannot be closed after {self.stage} rounds")
         # More than announced may have arrived: a user's report can outlive her lost word to the coordinator.
         received = self._received[message.round]
         self._expected.append(max(message.reports, received))
         self._outstanding += self._expected[-1] - received
-        self.phase += 1
+        self.stage += 1

@@ -113,6 +113,16 @@ async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_hones
     assert simulated.outcome().missing == []
 
 
+def test_the_limit_on_a_round_starts_anew_with_each_round(make_population: Make) -> None:
+    """Twenty rounds of three seconds each are no reason to close any of them after 40 seconds."""
+    network = Network(latency=1.0, round_limit=40.0)
+    parameters = Parameters(0.1, 1.0, rounds=20)
+    outcome = Simulation(make_population([0, 1, 0], [0, 0, 0]), parameters, SeededCoins(1), network).run()
+    assert outcome.missing == []
+    assert outcome.virtual_seconds > 60
+    assert outcome.reports == 60
+
+
 def test_an_actor_that_breaks_is_named_with_time_seed_and_cause(make_population: Make) -> None:
     simulated = simulation(make_population([0, 1, 0], [0, 0, 0]), Trace())
     simulated.users[1] = Broken(1, 1, simulated.host)

@@ -224,7 +224,7 @@ def test_flipping_choosing_and_keeping_are_independent() -> None:
 
 
 def test_the_digest_is_over_all_ids_and_then_all_labels_as_little_endian_int64() -> None:
-    rounds = [
+    rounds: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = [
         (np.array([0, 2]), np.array([1, 0], dtype=np.uint8)),
         (np.array([1], dtype=np.int32), np.array([7], dtype=np.uint16)),
     ]

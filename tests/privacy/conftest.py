@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 
 class Worlds:
@@ -107,3 +108,51 @@ def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0
 def enumerated():
     """delta(view, users, alpha, theta, epsilon, ...) from every coin."""
     return delta
+
+
+def fresh_delta(view, users, alpha, theta, epsilon, rounds, *, labels=2, colluders=0):
+    """The same over rounds that flip anew each: the laws of one round, multiplied out."""
+    worlds = _worlds(users, labels, 1)
+    weights = worlds.weights(alpha, theta)
+    worst = 0.0
+    for others in product(range(labels), repeat=users - 1):
+        for first, second in product(range(labels), repeat=2):
+            if first == second:
+                continue
+            one, two = _outcomes(view, users, labels, 1, colluders, first, second, others)
+            size = int(max(one.max(), two.max())) + 1
+            once = np.bincount(one, weights, size), np.bincount(two, weights, size)
+            law, other = np.ones(1), np.ones(1)
+            for _ in range(rounds):
+                law, other = np.outer(law, once[0]).ravel(), np.outer(other, once[1]).ravel()
+            worst = max(worst, float(np.maximum(0, law - np.exp(epsilon) * other).sum()))
+    return worst
+
+
+@pytest.fixture
+def enumerated_fresh():
+    """delta(view, users, alpha, theta, epsilon, rounds, ...) from every coin, with fresh flips."""
+    return fresh_delta
+
+
+def direct_deltas(cluster_size, alpha, theta, epsilon, rounds=1):
+    """The learner's delta for every n1, up and down, summed over every m, k and N1 with scipy's point masses."""
+    n, trials = cluster_size, cluster_size * rounds
+    laws = np.zeros((n + 1, n + 1))
+    for ones in range(n + 1):
+        stays = stats.binom.pmf(np.arange(ones + 1), ones, 1 - alpha)
+        laws[ones] = np.convolve(stays, stats.binom.pmf(np.arange(n - ones + 1), n - ones, alpha))
+    shares = (np.arange(n + 1) / n)[:, None]
+    arrive = stats.binom.pmf(np.arange(trials + 1), trials, theta)
+    up, down = np.zeros(n), np.zeros(n)
+    for sent in np.flatnonzero(arrive > 1e-40):
+        received = laws @ stats.binom.pmf(np.arange(sent + 1)[None, :], sent, shares)
+        without, victim = received[:-1], received[1:]
+        up += arrive[sent] * np.maximum(0, victim - np.exp(epsilon) * without).sum(axis=1)
+        down += arrive[sent] * np.maximum(0, without - np.exp(epsilon) * victim).sum(axis=1)
+    return up, down
+
+
+@pytest.fixture
+def direct_sum():
+    return direct_deltas

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+
 from p2p_labeldp.privacy import account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 

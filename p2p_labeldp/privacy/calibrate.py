@@ -1,0 +1,181 @@
+"""The noise that meets a target: the least alpha, or the (alpha, theta) with the least variance.
+
+The variance is that of a cluster's share of ones, estimated from the reports and corrected for the flips,
+
+    (alpha (1 - alpha) / n + 1 / (4 theta n)) / (1 - alpha K/(K-1))^2.
+
+That epsilon falls as alpha grows to (K-1)/K is observed, not proved. So the promise does not rest on it: alphas are
+tried from small to large until one meets the target, the gap before it is narrowed (with n1 = 0 alone, which is
+cheap and can only ask for too little), and what is returned has itself been accounted for in full. The alpha whose
+flips alone meet the target always does, which ends the search.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.privacy.account import Account, account
+from p2p_labeldp.privacy.answer import Answer
+
+# Returned alphas are multiples of this, and so are thetas of the coarser one: numbers one can write in a scenario.
+_ALPHA_GRID = 1e-6
+_THETA_GRID = 1e-3
+_FIRST_THETAS = (1.0, 0.75, 0.5, 0.35, 0.22, 0.14, 0.08, 0.04, 0.02, 0.01)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The chosen noise, and the answer of the accountant for it at the target's delta."""
+
+    alpha: float
+    theta: float
+    variance: float
+    answer: Answer
+
+
+def variance(cluster_size: int, alpha: float, theta: float, labels: int = 2) -> float:
+    """Of the corrected share of one label in a cluster; infinite where nothing can be corrected."""
+    left = 1 - alpha * labels / (labels - 1)
+    if theta <= 0 or left <= 0:
+        return math.inf
+    return (alpha * (1 - alpha) / cluster_size + 1 / (4 * theta * cluster_size)) / left**2
+
+
+def calibrate(
+    *,
+    cluster_size: int,
+    epsilon: float,
+    delta: float,
+    theta: float | None = None,
+    labels: int = 2,
+    view: str = "learner",
+    rounds: int = 1,
+    noise: str = "sticky",
+    colluders: int = 0,
+) -> Calibration:
+    """The least alpha that keeps ``view`` to (epsilon, delta); without ``theta``, both with the least variance."""
+    if not 0 <= epsilon < math.inf:
+        raise RequestError(f"epsilon must be 0 or more and finite, not {epsilon}")
+    if not 0 <= delta <= 1:
+        raise RequestError(f"delta must be within 0..1, not {delta}")
+    # Checks every value, and that the target can be met at all.
+    accountant = partial(
+        account,
+        view,
+        cluster_size=cluster_size,
+        labels=labels,
+        rounds=rounds,
+        noise=noise,
+        colluders=colluders,
+        thorough=False,
+    )
+    target = _Target(accountant, epsilon, delta, labels, rounds if noise == "fresh" else 1)
+    target.check(1.0 if theta is None else theta, cluster_size, least_theta=theta is None)
+    if theta is None:
+        theta = _best_theta(target, cluster_size, labels)
+    alpha = target.met_alpha(theta)
+    return Calibration(alpha, theta, variance(cluster_size, alpha, theta, labels), target.answer(alpha, theta))
+
+
+class _Target:
+    """epsilon at delta, and the search for alphas that meet it."""
+
+    def __init__(self, accountant: "partial[Account]", epsilon: float, delta: float, labels: int, flips: int) -> None:
+        self._accountant, self.epsilon, self.delta = accountant, epsilon, delta
+        self._useless = (labels - 1) / labels
+        # The flips alone meet the target from here on (all of them, where every round has its own).
+        grown = math.exp(min(epsilon / flips, 700.0))
+        self._enough = min((labels - 1) / (labels - 1 + grown), self._largest)
+
+    @property
+    def _largest(self) -> float:
+        return math.floor(self._useless / _ALPHA_GRID - 0.5) * _ALPHA_GRID
+
+    def answer(self, alpha: float, theta: float) -> Answer:
+        return self._accountant(alpha=alpha, theta=theta).get_epsilon(self.delta)
+
+    def met(self, alpha: float, theta: float) -> bool:
+        return self.answer(alpha, theta).epsilon <= self.epsilon
+
+    def check(self, theta: float, cluster_size: int, *, least_theta: bool) -> None:
+        least = self.answer(self._largest, _THETA_GRID if least_theta else theta).epsilon
+        if least > self.epsilon:
+            raise RequestError(
+                f"epsilon {self.epsilon:g} at delta {self.delta:g} cannot be met with clusters of {cluster_size}: "
+                f"the least reachable is {least:.4g}"
+            )
+
+    def least_alpha(self, theta: float, grid: float, look: Callable[[float, float], float] | None = None) -> float:
+        """The least multiple of ``grid`` that meets the target, as far as the tries can tell."""
+        epsilon_at = look or (lambda alpha, theta: self.answer(alpha, theta).epsilon)
+        if epsilon_at(0.0, theta) <= self.epsilon:
+            return 0.0
+        low, high = 0.0, self._up(self._enough, grid)
+        excess = []
+        for share in (0.02, 0.1, 0.3, 0.6):
+            excess.append(epsilon_at(high * share, theta) - self.epsilon)
+            if excess[-1] <= 0:
+                high, above = high * share, excess[-1]
+                break
+            low = high * share
+        else:
+            above = -self.epsilon
+        below = excess[-2] if len(excess) > 1 and excess[-1] <= 0 else excess[-1]
+        if low == 0:
+            below = min(self._accountant(alpha=grid, theta=theta).local_epsilon, 20.0)
+        while high - low > grid:
+            # Regula falsi with the stale end halved (Illinois), kept away from the ends by a tenth of the gap.
+            share = min(max(below / (below - above), 0.1), 0.9)
+            middle = low + share * (high - low)
+            found = epsilon_at(middle, theta) - self.epsilon
+            if found <= 0:
+                high, above, below = middle, found or -1e-12, below / 2
+            else:
+                low, below, above = middle, found, above / 2
+        return self._up(high, grid)
+
+    def met_alpha(self, theta: float) -> float:
+        """The least alpha for ``theta``, which has been accounted for and meets the target."""
+        alpha = self.least_alpha(theta, _ALPHA_GRID, self.glance)
+        if self.met(alpha, theta):
+            return alpha
+        alpha = self.least_alpha(theta, _ALPHA_GRID)
+        step = _ALPHA_GRID
+        while not self.met(alpha, theta) and alpha < self._largest:
+            alpha, step = self._up(alpha + step, _ALPHA_GRID), 2 * step
+        return alpha
+
+    def glance(self, alpha: float, theta: float) -> float:
+        return self._accountant(alpha=alpha, theta=theta).profile.glance(self.delta)
+
+    def _up(self, alpha: float, grid: float) -> float:
+        digits = max(0, round(-math.log10(grid)))
+        return min(self._largest, round(math.ceil(alpha / grid - 1e-9) * grid, digits))
+
+
+def _best_theta(target: _Target, cluster_size: int, labels: int) -> float:
+    """The theta, on its grid, whose least alpha has the least variance: a coarse look, then a finer one around it."""
+    costs: dict[float, float] = {}
+
+    def cost(theta: float) -> float:
+        if theta not in costs:
+            alpha = target.least_alpha(theta, 1e-4, target.glance)
+            costs[theta] = variance(cluster_size, alpha, theta, labels)
+        return costs[theta]
+
+    for theta in _FIRST_THETAS:
+        # Fewer reports alone would already cost more than the best so far.
+        if costs and variance(cluster_size, 0.0, theta, labels) >= min(costs.values()):
+            break
+        cost(theta)
+    best = min(costs, key=cost)
+    for _ in range(4):
+        known = sorted({*costs, _THETA_GRID})
+        place = known.index(best)
+        near = [known[i] for i in (place - 1, place + 1) if 0 <= i < len(known)]
+        for neighbour in near:
+            cost(round(round((best + neighbour) / 2 / _THETA_GRID) * _THETA_GRID, 3))
+        best = min(costs, key=cost)
+    return best

@@ -1,0 +1,415 @@
+"""Messages in virtual time: their order, their clock, and what happens to those nobody takes."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import trio
+import trio.testing
+
+from p2p_labeldp.network import Mailbox, MemoryNetwork
+from p2p_labeldp.protocol import Auditor
+from p2p_labeldp.protocol.auditor import BATCH
+from p2p_labeldp.protocol.messages import (
+    AUDITOR,
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    MAX_FRAME,
+    Ask,
+    Envelope,
+    Message,
+    Refusal,
+    Roster,
+    encode,
+)
+
+pytestmark = pytest.mark.trio
+
+
+class Delays:
+    """A generator whose draws were written down beforehand."""
+
+    def __init__(self, *draws: float) -> None:
+        self.draws = list(draws)
+
+    def random(self) -> float:
+        return self.draws.pop(0)
+
+
+class World:
+    """A network of a few users, each of whom writes down what she got and when."""
+
+    def __init__(self, users: int = 3, **settings: Any) -> None:
+        self.trace = bytearray()
+        self.network = MemoryNetwork(users, Auditor(), self.trace.extend, **settings)
+        self.heard: list[tuple[float, int, int]] = []  # (time, receiver, round of the ask)
+        for address in [*range(users), COORDINATOR, LEARNER]:
+            self.network.boxes[address] = Mailbox()
+
+    def listen(self, nursery: trio.Nursery, *addresses: int) -> None:
+        for address in addresses:
+            nursery.start_soon(self._listen, address)
+
+    async def _listen(self, address: int) -> None:
+        box = self.network.boxes[address]
+        assert box is not None
+        while True:
+            await box.wait()
+            for _, _, _, _, message in box.take():
+                assert isinstance(message, Ask)
+                self.heard.append((trio.current_time(), address, message.round))
+
+    def records(self) -> list[list[Any]]:
+        self.network.flush()
+        return list(msgpack.Unpacker(io.BytesIO(bytes(self.trace))))
+
+    def refusals(self) -> list[tuple[int, int, list[Any]]]:
+        """(who refused, to whom it was told, what it says)"""
+        return [(record[2], record[3], record[4]) for record in self.records() if record[4][0] == "refusal"]
+
+
+def waiting(world: World, address: int) -> list[Message]:
+    box = world.network.boxes[address]
+    assert box is not None
+    return [record[4] for record in box.queue]
+
+
+# Time
+
+
+async def test_without_latency_a_message_is_there_at_once() -> None:
+    world = World()
+    world.network.send(0, 1, Ask(4))
+    assert waiting(world, 1) == [Ask(4)]
+
+
+async def test_a_message_takes_its_latency(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(latency=2.5)
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 1)
+    await trio.testing.wait_all_tasks_blocked()
+    world.network.send(0, 1, Ask(4))
+    assert waiting(world, 1) == []
+    await trio.sleep(10)
+    assert world.heard == [(2.5, 1, 4)]
+
+
+async def test_messages_arrive_in_the_order_of_their_times(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(jitter=1.0, generator=Delays(0.75, 0.25, 0.5))
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 0, 1, 2)
+    for number in range(3):
+        world.network.send(0, number, Ask(number))
+    await trio.sleep(5)
+    assert world.heard == [(0.25, 1, 1), (0.5, 2, 2), (0.75, 0, 0)]
+
+
+async def test_messages_of_one_time_arrive_in_the_order_they_were_sent(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    world = World(latency=1.0)
+    nursery.start_soon(world.network.carry)
+    for number in range(100):
+        world.network.send(number % 3, 1, Ask(number))
+    await trio.sleep(5)
+    assert waiting(world, 1) == [Ask(number) for number in range(100)]
+
+
+async def test_a_message_due_earlier_than_one_already_waiting_is_delivered_first(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    world = World(jitter=100.0, generator=Delays(1.0, 0.01, 0.02))
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 1)
+    world.network.send(0, 1, Ask(0))  # due at 100
+    world.network.send(1, 0, Ask(1))  # due at 1
+    box = world.network.boxes[0]
+    assert box is not None
+    await box.wait()
+    world.network.send(0, 1, Ask(2))  # due at 3
+    await trio.sleep(1000)
+    assert world.heard == [(3.0, 1, 2), (100.0, 1, 0)]
+
+
+async def test_an_answer_takes_its_own_latency_from_when_it_is_sent(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    world = World(latency=1.0)
+    nursery.start_soon(world.network.carry)
+    box = world.network.boxes[1]
+    assert box is not None
+    world.network.send(0, 1, Ask(0))
+    await box.wait()
+    assert (trio.current_time(), world.network.now) == (1.0, 1.0)
+    world.network.send(1, 0, Ask(1))
+    answer = world.network.boxes[0]
+    assert answer is not None
+    await answer.wait()
+    assert (trio.current_time(), world.network.now) == (2.0, 2.0)
+
+
+async def test_nobodys_sleep_is_overtaken_by_the_clock(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(latency=10.0)
+    woken: list[tuple[float, int]] = []
+
+    async def sleeper(seconds: float) -> None:
+        await trio.sleep(seconds)
+        woken.append((trio.current_time(), len(world.heard)))
+
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 1)
+    for seconds in (3.0, 9.99, 12.0):
+        nursery.start_soon(sleeper, seconds)
+    world.network.send(0, 1, Ask(0))
+    await trio.sleep(20)
+    assert woken == [(3.0, 0), (9.99, 0), (12.0, 1)]
+    assert world.heard == [(10.0, 1, 0)]
+
+
+async def test_a_limit_on_a_wait_ends_it_before_a_later_message(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(latency=10.0)
+    nursery.start_soon(world.network.carry)
+    world.network.send(0, 1, Ask(0))
+    box = world.network.boxes[1]
+    assert box is not None
+    with trio.move_on_after(4.0) as limit:
+        await box.wait()
+    assert limit.cancelled_caught
+    assert trio.current_time() == 4.0
+    await box.wait()
+    assert trio.current_time() == 10.0
+
+
+async def test_a_message_sent_after_a_sleep_starts_from_then(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(latency=1.0)
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 1)
+    await trio.sleep(5)
+    world.network.send(0, 1, Ask(0))
+    await trio.sleep(5)
+    assert world.heard == [(6.0, 1, 0)]
+    assert world.records()[0][1] == 5.0
+
+
+@pytest.mark.parametrize("pause", [0.0, 3.0])
+async def test_messages_sent_before_the_carrier_starts_are_delivered_and_it_goes_on_waiting(
+    autojump_clock: object, nursery: trio.Nursery, pause: float
+) -> None:
+    world = World(latency=1.0)
+    world.listen(nursery, 1)
+    world.network.send(0, 1, Ask(0))
+    nursery.start_soon(world.network.carry)
+    await trio.sleep(1.0 + pause)
+    await trio.testing.wait_all_tasks_blocked()
+    world.network.send(0, 1, Ask(1))
+    await trio.sleep(10)
+    assert [round_ for _, _, round_ in world.heard] == [0, 1]
+
+
+async def test_the_carrier_wakes_again_after_every_quiet_spell(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(latency=1.0)
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 1)
+    for number in range(4):
+        await trio.testing.wait_all_tasks_blocked()
+        world.network.send(0, 1, Ask(number))
+        await trio.sleep(50)
+    assert [round_ for _, _, round_ in world.heard] == [0, 1, 2, 3]
+
+
+async def test_the_hosts_link_keeps_its_order_under_jitter_and_is_not_overtaken(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    world = World(latency=0.5, jitter=10.0, generator=np.random.default_rng(1))
+    world.network.boxes[HOST] = Mailbox()
+    arrivals: list[tuple[int, Message]] = []
+
+    async def note(address: int) -> None:
+        box = world.network.boxes[address]
+        assert box is not None
+        while True:
+            await box.wait()
+            arrivals.extend((address, record[4]) for record in box.take())
+
+    nursery.start_soon(world.network.carry)
+    nursery.start_soon(note, HOST)
+    nursery.start_soon(note, 1)
+    parts = [Roster(0, first, b"") for first in range(20)]
+    for part in parts:
+        world.network.send(COORDINATOR, HOST, part)
+        world.network.send(COORDINATOR, 1, Ask(part.first))
+    await trio.sleep(100)
+    assert [message for address, message in arrivals if address == HOST] == parts
+    assert all(
+        arrivals.index((HOST, Roster(0, number, b""))) < arrivals.index((1, Ask(number))) for number in range(20)
+    )
+
+
+async def test_jitter_stays_below_its_bound(autojump_clock: object, nursery: trio.Nursery) -> None:
+    world = World(latency=2.0, jitter=3.0, generator=np.random.default_rng(2))
+    nursery.start_soon(world.network.carry)
+    world.listen(nursery, 1)
+    for number in range(200):
+        world.network.send(0, 1, Ask(number))
+    await trio.sleep(100)
+    times = [time for time, _, _ in world.heard]
+    assert len(times) == 200
+    assert times == sorted(times)
+    assert 2.0 <= times[0] < times[-1] < 5.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_deliveries_are_ordered_by_time_and_then_by_number(
+    autojump_clock: object, nursery: trio.Nursery, seed: int
+) -> None:
+    draws = np.random.default_rng(seed).choice([0.0, 0.1, 0.2, 0.3, 0.7], 200).tolist()
+    world = World(jitter=1.0, generator=Delays(*draws))
+    nursery.start_soon(world.network.carry)
+    for number in range(len(draws)):
+        world.network.send(0, 1, Ask(number))
+    await trio.sleep(5)
+    assert waiting(world, 1) == [Ask(number) for _, number in sorted(zip(draws, range(200), strict=True))]
+
+
+# Mailboxes
+
+
+async def test_a_wait_ends_when_something_is_put_in(autojump_clock: object, nursery: trio.Nursery) -> None:
+    box = Mailbox()
+
+    async def put_later() -> None:
+        await trio.sleep(3)
+        box.put((0, 0.0, 0, 1, Ask(0)))
+
+    nursery.start_soon(put_later)
+    await box.wait()
+    assert trio.current_time() == 3
+    assert [record[4] for record in box.take()] == [Ask(0)]
+    assert box.queue == []
+
+
+async def test_a_cancelled_wait_leaves_the_mailbox_in_order(autojump_clock: object) -> None:
+    box = Mailbox()
+    with trio.move_on_after(1):
+        await box.wait()
+    assert box.task is None
+    box.put((0, 0.0, 0, 1, Ask(0)))
+    box.put((1, 0.0, 0, 1, Ask(1)))
+    await box.wait()
+    assert len(box.take()) == 2
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("latency", [0.0, 1.0])
+@pytest.mark.parametrize("address", [3, 4, 5, 6, 7, 1000, -5, -6, -7, -8, -1000])
+async def test_a_message_to_nobody_is_refused(
+    autojump_clock: object, nursery: trio.Nursery, latency: float, address: int
+) -> None:
+    world = World(users=3, latency=latency)
+    world.network.boxes[HOST] = Mailbox()
+    nursery.start_soon(world.network.carry)
+    world.network.send(0, address, Ask(0))
+    await trio.sleep(5)
+    assert world.refusals() == [
+        (address, AUDITOR, ["refusal", 0, "ask", f"misdirected: there is nobody at address {address}"])
+    ]
+    assert all(not box.queue for box in world.network.boxes if box is not None)
+
+
+@pytest.mark.parametrize("latency", [0.0, 1.0])
+async def test_a_message_to_someone_who_is_not_there_yet_is_refused(
+    autojump_clock: object, nursery: trio.Nursery, latency: float
+) -> None:
+    world = World(latency=latency)
+    world.network.boxes[2] = None
+    nursery.start_soon(world.network.carry)
+    world.network.send(0, 2, Ask(0))
+    await trio.sleep(5)
+    assert [kind for _, _, (_, _, kind, _) in world.refusals()] == ["ask"]
+
+
+async def test_a_frame_that_is_a_message_is_delivered_and_traced() -> None:
+    world = World()
+    world.network.send_frame(0, 1, encode(Envelope(0, 1, Ask(3))))
+    assert waiting(world, 1) == [Ask(3)]
+    assert world.records() == [[0, 0.0, 0, 1, ["ask", 3]]]
+
+
+@pytest.mark.parametrize(
+    ("frame", "fault"),
+    [
+        (b"", "malformed"),
+        (b"garbage", "malformed"),
+        (encode(Envelope(0, 1, Ask(-1))), "malformed"),
+        (bytes(MAX_FRAME + 1), "oversized"),
+        (encode(Envelope(2, 1, Ask(0))), "misdirected"),
+        (encode(Envelope(0, 2, Ask(0))), "misdirected"),
+        (encode(Envelope(COORDINATOR, 1, Ask(0))), "misdirected"),
+    ],
+    ids=["empty", "garbage", "range", "oversized", "forged sender", "wrong receiver", "forged coordinator"],
+)
+async def test_a_bad_frame_reaches_nobody_and_the_trace_shows_why(frame: bytes, fault: str) -> None:
+    world = World()
+    world.network.send_frame(0, 1, frame)
+    assert waiting(world, 1) == waiting(world, 2) == []
+    ((who, told, (_, about, kind, reason)),) = world.refusals()
+    assert (who, told, about, kind) == (1, AUDITOR, 0, "frame")
+    assert reason.startswith(f"{fault}: ")
+
+
+async def test_the_actor_goes_on_after_a_bad_frame() -> None:
+    world = World()
+    world.network.send_frame(0, 1, b"garbage")
+    world.network.send_frame(0, 1, encode(Envelope(0, 1, Ask(0))))
+    assert waiting(world, 1) == [Ask(0)]
+
+
+# The trace
+
+
+async def test_every_message_is_traced_with_number_time_sender_and_receiver(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    world = World(latency=1.5)
+    nursery.start_soon(world.network.carry)
+    box = world.network.boxes[1]
+    assert box is not None
+    world.network.send(0, 1, Ask(0))
+    await box.wait()
+    world.network.send(1, LEARNER, Ask(1))
+    assert world.records() == [[0, 0.0, 0, 1, ["ask", 0]], [1, 1.5, 1, LEARNER, ["ask", 1]]]
+    assert world.network.last_time == 1.5
+
+
+async def test_the_trace_is_written_in_batches_as_it_happens() -> None:
+    told: list[int] = []
+    world = World(on_batch=told.append)
+    for number in range(BATCH - 1):
+        world.network.send(0, 1, Ask(number))
+    assert not world.trace
+    world.network.send(0, 1, Ask(0))
+    assert len(list(msgpack.Unpacker(io.BytesIO(bytes(world.trace))))) == BATCH
+    assert told == [BATCH]
+
+
+async def test_messages_are_counted_by_kind_refusals_among_them() -> None:
+    world = World()
+    for _ in range(3):
+        world.network.send(0, 1, Ask(0))
+    world.network.send_frame(0, 1, b"")
+    world.network.flush()
+    assert dict(world.network.kinds) == {Ask: 3, Refusal: 1}
+
+
+async def test_a_flush_of_nothing_changes_nothing() -> None:
+    told: list[int] = []
+    world = World(on_batch=told.append)
+    world.network.flush()
+    assert (bytes(world.trace), told, dict(world.network.kinds)) == (b"", [], {})

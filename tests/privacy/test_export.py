@@ -1,0 +1,51 @@
+"""The learner's view as a privacy loss distribution of dp-accounting."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.privacy import account, to_dp_accounting
+from p2p_labeldp.privacy.reports import Reports
+
+
+def test_epsilon_agrees_within_the_bracket_of_dp_accounting():
+    from dp_accounting.pld import privacy_loss_distribution
+
+    n, alpha, theta, delta = 40, 0.1, 0.5, 1e-4
+    answer = account("learner", cluster_size=n, alpha=alpha, theta=theta).get_epsilon(delta)
+    zero, one = Reports(n - 1, n, n, theta, alpha, alpha).rows(answer.worst_ones, answer.worst_ones, 1e-18).table
+    laws = [{place: np.log(mass) for place, mass in enumerate(law.ravel()) if mass > 0} for law in (zero, one)]
+    bracket = [
+        privacy_loss_distribution.from_two_probability_mass_functions(
+            *laws, pessimistic_estimate=pessimistic, symmetric=False
+        ).get_epsilon_for_delta(delta)
+        for pessimistic in (False, True)
+    ]
+    assert bracket[0] <= answer.epsilon <= bracket[1] + answer.error_bound
+
+
+def test_the_export_is_never_below_the_account_and_close_to_it():
+    accountant = account("learner", cluster_size=40, alpha=0.1, theta=0.5)
+    exported = to_dp_accounting(accountant, points=60)
+    for delta in (1e-2, 1e-4, 1e-8):
+        exact = accountant.get_epsilon(delta)
+        assert exact.epsilon - exact.error_bound <= exported.get_epsilon_for_delta(delta) <= 1.01 * exact.epsilon
+
+
+def test_the_export_composes_like_fresh_rounds():
+    exported = to_dp_accounting(account("learner", cluster_size=40, alpha=0.1, theta=0.5), points=60)
+    twice = account("learner", cluster_size=40, alpha=0.1, theta=0.5, rounds=2, noise="fresh").get_epsilon(1e-4)
+    assert exported.self_compose(2).get_epsilon_for_delta(1e-4) == pytest.approx(twice.epsilon, rel=0.01)
+
+
+def test_without_dp_accounting_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    with pytest.raises(RequestError, match=r"p2p-labeldp\[accounting\]"):
+        to_dp_accounting(account("learner", cluster_size=4, alpha=0.1, theta=0.5))
+
+
+def test_an_infinite_epsilon_cannot_be_exported():
+    with pytest.raises(RequestError, match="infinite"):
+        to_dp_accounting(account("learner", cluster_size=4, alpha=0.0, theta=0.5))

@@ -1,0 +1,66 @@
+"""Rounds with fresh noise: composed, never below every coin, and close to it."""
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy.losses import Losses, of_local
+from p2p_labeldp.privacy.views import CLOSED_FORM
+
+
+def fresh(view, users, alpha, theta, rounds, **more):
+    return account(view, cluster_size=users, alpha=alpha, theta=theta, rounds=rounds, noise="fresh", **more)
+
+
+@pytest.mark.parametrize("view", CLOSED_FORM)
+def test_closed_forms_compose_exactly(view, enumerated_fresh):
+    for alpha, theta, rounds in ((0.1, 0.5, 2), (0.3, 1.0, 3)):
+        for epsilon in (0.1, 0.7, 2.0):
+            found = fresh(view, 2, alpha, theta, rounds).get_delta(epsilon)
+            assert found.method == "exact"
+            truth = enumerated_fresh(view, 2, alpha, theta, epsilon, rounds)
+            assert found.delta == pytest.approx(truth, abs=1e-12, rel=0)
+
+
+@pytest.mark.parametrize("view", ["learner", "shuffle"])
+@pytest.mark.parametrize(("users", "rounds"), [(2, 2), (2, 3), (3, 2)])
+def test_searched_views_compose_to_a_tight_bound(view, users, rounds, enumerated_fresh):
+    for alpha, theta in ((0.1, 0.5), (0.3, 1.0)):
+        for epsilon in (0.1, 0.7):
+            found = fresh(view, users, alpha, theta, rounds).get_delta(epsilon)
+            truth = enumerated_fresh(view, users, alpha, theta, epsilon, rounds)
+            assert truth <= found.delta <= truth * 1.01 + 1e-9
+
+
+def test_bounds_through_clones_compose_above_every_coin(enumerated_fresh):
+    for view, labels, colluders in (("coalition", 2, 1), ("learner", 3, 0), ("shuffle", 3, 0), ("coalition", 3, 1)):
+        accountant = fresh(view, 2, 0.2, 0.5, 2, labels=labels, colluders=colluders)
+        for epsilon in (0.1, 0.7):
+            truth = enumerated_fresh(view, 2, 0.2, 0.5, epsilon, 2, labels=labels, colluders=colluders)
+            assert truth <= accountant.get_delta(epsilon).delta
+
+
+def test_one_fresh_round_is_one_round():
+    assert fresh("learner", 60, 0.1, 0.5, 1).get_epsilon(1e-4).method == "exact"
+
+
+def test_fresh_rounds_cost_more_than_sticky_ones_in_the_end():
+    sticky = account("learner", cluster_size=100, alpha=0.1, theta=1, rounds=20).get_epsilon(1e-4)
+    composed = fresh("learner", 100, 0.1, 1.0, 20).get_epsilon(1e-4)
+    assert sticky.epsilon < sticky.shuffle_epsilon < composed.epsilon
+    assert composed.error_bound < 0.1 * composed.epsilon
+
+
+def test_putting_losses_on_a_grid_only_raises_delta():
+    rng = np.random.default_rng(1)
+    one, zero = rng.dirichlet(np.ones(40), size=2)
+    truth = lambda epsilon: np.maximum(0, one - np.exp(epsilon) * zero).sum()  # noqa: E731
+    for step in (0.5, 0.1, 0.01):
+        losses = Losses.of_pair(one, zero, step, limit=12.0)
+        assert losses.mass.sum() + losses.infinite == pytest.approx(1)
+        for epsilon in (0.0, 0.33, 1.234):
+            assert truth(epsilon) - 1e-15 <= losses.deltas(epsilon)[0] <= truth(epsilon) + step
+
+
+def test_a_label_without_noise_is_lost_at_once():
+    assert of_local(1.0, 0.0, 0.25).times(2, 1e-30).deltas(5.0)[0] == pytest.approx(1 - 0.75**2)

@@ -1,0 +1,291 @@
+"""The coordinator: hellos, clusters, rounds, and who is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from p2p_labeldp.protocol import Coordinator, coordinator
+from p2p_labeldp.protocol.coordinator import EXCHANGE, HELLOS, OVER
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    VERSION,
+    Answer,
+    Ask,
+    Assignment,
+    Closed,
+    Done,
+    Features,
+    Goodbye,
+    Hello,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    Roster,
+    Round,
+)
+
+
+def by_first_feature(_: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.integer]:
+    return features[:, 0].astype(np.int64)
+
+
+def make(users: int = 4, rounds: int = 1) -> Coordinator:
+    return Coordinator(users, rounds, by_first_feature, hello_limit=5.0, round_limit=7.0)
+
+
+def hello(cluster: float, version: int = VERSION) -> Hello:
+    return Hello(version, Features(np.array([cluster, 0.5], dtype=np.float32)))
+
+
+def assigned(*clusters: int, rounds: int = 1) -> tuple[Coordinator, list[Outgoing]]:
+    someone = make(len(clusters), rounds)
+    sent = [out for user, cluster in enumerate(clusters) for out in someone.receive(user, hello(cluster))]
+    return someone, sent
+
+
+def fault(someone: Coordinator, sender: int, message: Message) -> str:
+    before = someone.phase, someone.round, someone.clusters.tolist()
+    with pytest.raises(Refused) as caught:
+        list(someone.receive(sender, message))
+    assert (someone.phase, someone.round, someone.clusters.tolist()) == before
+    return caught.value.fault
+
+
+def ids(*members: int) -> bytes:
+    return np.array(members, dtype="<i8").tobytes()
+
+
+# Hellos
+
+
+def test_nothing_is_sent_before_the_last_hello() -> None:
+    someone = make()
+    assert [list(someone.receive(user, hello(0))) for user in (3, 0, 2)] == [[], [], []]
+    assert someone.phase == HELLOS
+    assert list(someone.receive(1, hello(0)))
+    assert (someone.phase, someone.round) == (EXCHANGE, 0)
+
+
+def test_each_cluster_has_its_roster_and_then_its_assignments() -> None:
+    someone, sent = assigned(0, 1, 1, 0)
+    assert sent == [
+        (HOST, Roster(0, 0, ids(0, 3))), (0, Assignment(0, 2, 0)), (3, Assignment(0, 2, 1)),
+        (HOST, Roster(1, 0, ids(1, 2))), (1, Assignment(1, 2, 0)), (2, Assignment(1, 2, 1)),
+    ]  # fmt: skip
+    assert someone.clusters.tolist() == [0, 1, 1, 0]
+
+
+def test_the_order_of_hellos_does_not_matter() -> None:
+    sent = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        someone = make(3)
+        sent.append([out for user in order for out in someone.receive(user, hello(user % 2))])
+    assert sent[0] == sent[1]
+
+
+def test_clusters_without_members_have_no_roster() -> None:
+    _, sent = assigned(2, 0, 2)
+    assert [message.cluster for _, message in sent if isinstance(message, Roster)] == [0, 2]
+
+
+def test_one_user_is_a_cluster() -> None:
+    assert assigned(0)[1] == [(HOST, Roster(0, 0, ids(0))), (0, Assignment(0, 1, 0))]
+
+
+def test_a_long_roster_travels_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "ROSTER_PART", 2)
+    _, sent = assigned(0, 0, 1, 0, 0, 0)
+    parts = [message for to, message in sent if to == HOST]
+    assert parts == [Roster(0, 0, ids(0, 1)), Roster(0, 2, ids(3, 4)), Roster(0, 4, ids(5)), Roster(1, 0, ids(2))]
+    first_assignment = next(place for place, (to, _) in enumerate(sent) if to != HOST)
+    assert first_assignment == 3
+
+
+def test_a_roster_that_fills_its_parts_exactly_has_no_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "ROSTER_PART", 2)
+    assert [message for to, message in assigned(0, 0, 0, 0)[1] if to == HOST] == [
+        Roster(0, 0, ids(0, 1)),
+        Roster(0, 2, ids(2, 3)),
+    ]
+
+
+def test_a_hello_comes_once() -> None:
+    someone = make()
+    someone.receive(0, hello(0))
+    assert fault(someone, 0, hello(1)) == "duplicate"
+
+
+def test_a_hello_after_the_assignment_is_out_of_order() -> None:
+    assert fault(assigned(0, 0)[0], 0, hello(0)) == "out_of_order"
+
+
+@pytest.mark.parametrize("version", [0, VERSION + 1, -1])
+def test_another_version_is_refused(version: int) -> None:
+    with pytest.raises(Refused, match=f"malformed: protocol version {version}, but this is {VERSION}"):
+        make().receive(0, hello(0, version))
+
+
+def test_everyone_has_the_same_number_of_features() -> None:
+    someone = make()
+    someone.receive(0, hello(0))
+    assert fault(someone, 1, Hello(VERSION, Features(np.zeros(3, dtype=np.float32)))) == "malformed"
+
+
+@pytest.mark.parametrize("sender", [4, 100, COORDINATOR, LEARNER, HOST])
+def test_strangers_are_misdirected(sender: int) -> None:
+    assert fault(make(4), sender, hello(0)) == "misdirected"
+    assert fault(assigned(0, 0, 0, 0)[0], sender, Done(0, "dropped")) == "misdirected"
+
+
+@pytest.mark.parametrize("message", [Ask(0), Answer(0, 1), Report(0, 1), Round(0), Closed(0, 0), Goodbye()])
+def test_messages_for_others_are_misdirected(message: Message) -> None:
+    assert fault(assigned(0, 0)[0], 0, message) == "misdirected"
+
+
+def test_a_done_before_the_assignment_is_out_of_order() -> None:
+    assert fault(make(), 0, Done(0, "dropped")) == "out_of_order"
+
+
+# When hellos are missing
+
+
+def test_the_limit_of_each_phase_is_its_own() -> None:
+    someone = make(1)
+    limits = [someone.limit]
+    someone.receive(0, hello(0))
+    limits.append(someone.limit)
+    someone.receive(0, Done(0, "dropped"))
+    assert [*limits, someone.limit] == [5.0, 7.0, None]
+
+
+def test_when_the_hello_limit_passes_those_present_go_on() -> None:
+    someone = make(4)
+    someone.receive(3, hello(0))
+    someone.receive(1, hello(0))
+    assert list(someone.expire()) == [
+        (HOST, Roster(0, 0, ids(1, 3))),
+        (1, Assignment(0, 2, 0)),
+        (3, Assignment(0, 2, 1)),
+    ]
+    assert someone.absent == [0, 2]
+    assert someone.clusters.tolist() == [-1, 0, -1, 0]
+
+
+def test_the_absent_are_not_waited_for_and_cannot_be_done() -> None:
+    someone = make(3)
+    someone.receive(1, hello(0))
+    list(someone.expire())
+    assert fault(someone, 0, Done(0, "reported")) == "out_of_order"
+    assert fault(someone, 0, hello(0)) == "out_of_order"
+    list(someone.receive(1, Done(0, "reported")))
+    assert someone.finished
+
+
+def test_without_any_hello_every_round_is_closed_empty() -> None:
+    someone = make(3, rounds=2)
+    sent = list(someone.expire())
+    assert [out for out in sent if out[0] == LEARNER] == [(LEARNER, Closed(0, 0)), (LEARNER, Closed(1, 0))]
+    assert someone.finished
+    assert someone.absent == [0, 1, 2]
+
+
+def test_a_refused_hello_leaves_its_user_absent() -> None:
+    someone = make(2)
+    fault(someone, 0, hello(0, version=9))
+    someone.receive(1, hello(0))
+    list(someone.expire())
+    assert someone.absent == [0]
+
+
+# Rounds
+
+
+def test_the_last_done_closes_the_round_with_the_number_of_reports() -> None:
+    someone, _ = assigned(0, 0, 0, 0)
+    for user, done in [(3, Done(0, "reported")), (0, Done(0, "dropped")), (1, Done(0, "abstained"))]:
+        assert list(someone.receive(user, done)) == []
+    sent = list(someone.receive(2, Done(0, "reported")))
+    assert sent[0] == (LEARNER, Closed(0, 2))
+    assert someone.attendance[0].outcomes == {"reported": 2, "dropped": 1, "abstained": 1}
+    assert someone.attendance[0].missing == []
+
+
+def test_everyone_is_told_goodbye_at_the_end_and_the_host_last() -> None:
+    someone, _ = assigned(0, 1)
+    someone.receive(0, Done(0, "dropped"))
+    assert list(someone.receive(1, Done(0, "dropped"))) == [
+        (LEARNER, Closed(0, 0)),
+        (0, Goodbye()),
+        (1, Goodbye()),
+        (HOST, Goodbye()),
+    ]
+    assert (someone.phase, someone.finished) == (OVER, True)
+
+
+def test_rounds_follow_each_other() -> None:
+    someone, _ = assigned(0, 0, rounds=3)
+    for round_ in (0, 1):
+        someone.receive(0, Done(round_, "reported"))
+        assert list(someone.receive(1, Done(round_, "reported"))) == [
+            (LEARNER, Closed(round_, 2)),
+            (0, Round(round_ + 1)),
+            (1, Round(round_ + 1)),
+        ]
+    assert (someone.round, someone.finished) == (2, False)
+    someone.receive(0, Done(2, "dropped"))
+    assert (HOST, Goodbye()) in list(someone.receive(1, Done(2, "dropped")))
+    assert len(someone.attendance) == 3
+
+
+def test_a_user_is_done_once_per_round() -> None:
+    someone, _ = assigned(0, 0)
+    someone.receive(0, Done(0, "reported"))
+    assert fault(someone, 0, Done(0, "dropped")) == "duplicate"
+    assert someone.attendance[0].outcomes["dropped"] == 0
+
+
+@pytest.mark.parametrize("round_", [1, 5])
+def test_nobody_is_done_with_a_round_that_has_not_begun(round_: int) -> None:
+    assert fault(assigned(0, 0, rounds=3)[0], 0, Done(round_, "reported")) == "out_of_order"
+
+
+def test_a_done_of_a_past_round_or_after_the_end_is_out_of_order() -> None:
+    someone, _ = assigned(0, rounds=2)
+    someone.receive(0, Done(0, "reported"))
+    assert fault(someone, 0, Done(0, "reported")) == "out_of_order"
+    someone.receive(0, Done(1, "reported"))
+    assert fault(someone, 0, Done(1, "reported")) == "out_of_order"
+
+
+def test_who_is_not_done_at_the_limit_is_missing_and_still_invited_to_the_next_round() -> None:
+    someone, _ = assigned(0, 0, 0, rounds=2)
+    someone.receive(1, Done(0, "reported"))
+    assert list(someone.expire()) == [(LEARNER, Closed(0, 1)), (0, Round(1)), (1, Round(1)), (2, Round(1))]
+    assert someone.attendance[0].missing == [0, 2]
+    for user in range(3):
+        list(someone.receive(user, Done(1, "reported")))
+    assert someone.attendance[1].missing == []
+
+
+def test_the_limit_of_the_last_round_ends_everything() -> None:
+    someone, _ = assigned(0, 0)
+    sent = list(someone.expire())
+    assert sent[0] == (LEARNER, Closed(0, 0))
+    assert sent[1:] == [(0, Goodbye()), (1, Goodbye()), (HOST, Goodbye())]
+    assert list(someone.expire()) == []
+
+
+def test_a_broadcast_that_is_read_late_is_still_of_its_round() -> None:
+    """Dones of the next round may arrive while a broadcast is being sent."""
+    someone, _ = assigned(0, 0, rounds=3)
+    someone.receive(0, Done(0, "reported"))
+    first = iter(someone.receive(1, Done(0, "reported")))
+    someone.receive(0, Done(1, "dropped"))
+    second = iter(someone.receive(1, Done(1, "dropped")))
+    assert list(first) == [(LEARNER, Closed(0, 2)), (0, Round(1)), (1, Round(1))]
+    assert list(second) == [(LEARNER, Closed(1, 0)), (0, Round(2)), (1, Round(2))]

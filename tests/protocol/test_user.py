@@ -1,0 +1,392 @@
+"""A user: every state, every refusal, and Algorithm 2 in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms import Parameters
+from p2p_labeldp.protocol import Host, User, user
+from p2p_labeldp.protocol.messages import (
+    AUDITOR,
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    VERSION,
+    Answer,
+    Ask,
+    Assignment,
+    Closed,
+    Done,
+    Features,
+    Goodbye,
+    Hello,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    Roster,
+    Round,
+)
+from p2p_labeldp.protocol.user import ABSTAINING, DONE, JOINING, LEFT, WAITING
+
+MEMBERS = (2, 5, 7, 9)
+ME = 5
+FIRST, MYSELF, THIRD, LAST = 0.0, 0.25, 0.5, 0.99  # the peer's coin for each place among four members
+
+
+class TossedCoins:
+    """Coins that were tossed beforehand: the same four for every user, one set per round."""
+
+    def __init__(self, *rounds: Sequence[float]) -> None:
+        self.rounds = rounds
+
+    def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
+        return np.tile(np.array(self.rounds[round_], dtype=np.float64), (stop - start, 1))
+
+
+def coins(flip: float = 0.9, peer: float = THIRD, keep: float = 0.0, other: float = 0.0) -> tuple[float, ...]:
+    return flip, peer, keep, other
+
+
+def make(*rounds: Sequence[float], parameters: Parameters | None = None, label: int = 0) -> User:
+    parameters = parameters or Parameters(alpha=0.5, theta=0.5, rounds=3)
+    host = Host(parameters, TossedCoins(*(rounds or [coins()] * 3)), 0, 20)
+    host.receive(COORDINATOR, Roster(4, 0, np.array(MEMBERS, dtype="<i8").tobytes()))
+    return User(ME, label, host)
+
+
+def begin(someone: User) -> list[Outgoing]:
+    return list(someone.receive(COORDINATOR, Assignment(4, 4, 1)))
+
+
+def begun(*rounds: Sequence[float], parameters: Parameters | None = None, label: int = 0) -> User:
+    someone = make(*rounds, parameters=parameters, label=label)
+    begin(someone)
+    return someone
+
+
+def fault(someone: User, sender: int, message: Message) -> str:
+    """The fault of a message she refuses; she stays as she was."""
+    before = someone.state, someone.round
+    with pytest.raises(Refused) as caught:
+        list(someone.receive(sender, message))
+    assert (someone.state, someone.round) == before
+    return caught.value.fault
+
+
+# Joining
+
+
+def test_she_says_hello_with_her_features_and_the_version() -> None:
+    features = Features(np.ones(2, dtype=np.float32))
+    assert make().hello(features) == (COORDINATOR, Hello(VERSION, features))
+
+
+def test_she_asks_one_member_when_she_is_assigned() -> None:
+    someone = make()
+    assert begin(someone) == [(7, Ask(0))]
+    assert (someone.state, someone.round, someone.cluster) == (WAITING, 0, 4)
+
+
+@pytest.mark.parametrize(("coin", "member"), [(FIRST, 2), (MYSELF, 5), (THIRD, 7), (0.7499, 7), (0.75, 9), (LAST, 9)])
+def test_her_coin_picks_a_place_among_the_members_in_ascending_order(coin: float, member: int) -> None:
+    assert begin(make(coins(peer=coin))) == [(member, Ask(0))]
+
+
+@pytest.mark.parametrize("sender", [2, ME, LEARNER, HOST, AUDITOR])
+def test_only_the_coordinator_assigns(sender: int) -> None:
+    assert fault(make(), sender, Assignment(4, 4, 1)) == "misdirected"
+
+
+def test_she_is_assigned_once() -> None:
+    assert fault(begun(), COORDINATOR, Assignment(4, 4, 1)) == "duplicate"
+
+
+@pytest.mark.parametrize("message", [Assignment(3, 4, 1), Assignment(4, 5, 1), Assignment(4, 3, 1)])
+def test_an_assignment_needs_the_whole_roster(message: Assignment) -> None:
+    assert fault(make(), COORDINATOR, message) == "out_of_order"
+
+
+@pytest.mark.parametrize("place", [0, 2, 3, 4, 2**40])
+def test_another_users_place_is_misdirected(place: int) -> None:
+    assert fault(make(), COORDINATOR, Assignment(4, 4, place)) == "misdirected"
+
+
+def test_after_a_refused_assignment_she_takes_the_right_one() -> None:
+    someone = make()
+    fault(someone, COORDINATOR, Assignment(4, 4, 0))
+    assert begin(someone) == [(7, Ask(0))]
+
+
+@pytest.mark.parametrize("message", [Round(0), Round(1)])
+def test_no_round_begins_before_she_is_assigned(message: Round) -> None:
+    assert fault(make(), COORDINATOR, message) == "out_of_order"
+
+
+def test_no_answer_is_awaited_before_she_is_assigned() -> None:
+    assert fault(make(), 7, Answer(0, 1)) == "out_of_order"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Hello(1, Features(np.ones(1, dtype=np.float32))),
+        Report(0, 0),
+        Done(0, "dropped"),
+        Closed(0, 0),
+        Roster(4, 0, b""),
+    ],
+)
+def test_messages_for_others_are_misdirected(message: Message) -> None:
+    assert fault(begun(), COORDINATOR, message) == "misdirected"
+
+
+# Answering
+
+
+def test_every_asker_gets_the_same_answer() -> None:
+    someone = begun(coins(flip=0.1))
+    assert [list(someone.receive(asker, Ask(0))) for asker in MEMBERS] == [[(asker, Answer(0, 1))] for asker in MEMBERS]
+
+
+def test_she_answers_herself_through_her_own_mailbox() -> None:
+    someone = make(coins(flip=0.1, peer=MYSELF))
+    assert begin(someone) == [(ME, Ask(0))]
+    assert list(someone.receive(ME, Ask(0))) == [(ME, Answer(0, 1))]
+    assert someone.receive(ME, Answer(0, 1))[0] == (LEARNER, Report(0, 1))
+
+
+def test_she_goes_on_answering_when_she_has_reported() -> None:
+    someone = begun(coins(flip=0.1))
+    someone.receive(7, Answer(0, 0))
+    assert someone.state == DONE
+    assert list(someone.receive(9, Ask(0))) == [(9, Answer(0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("flip", "other", "labels", "label", "noisy"),
+    [
+        (0.49, 0.0, 2, 0, 1), (0.49, 0.99, 2, 1, 0), (0.5, 0.0, 2, 1, 1), (0.0, 0.0, 10, 3, 4), (0.0, 0.99, 10, 3, 2),
+        (0.0, 0.0, 10, 9, 0), (0.0, 0.5, 3, 0, 2),
+    ],
+)  # fmt: skip
+def test_her_coins_decide_her_noisy_label(flip: float, other: float, labels: int, label: int, noisy: int) -> None:
+    someone = begun(coins(flip=flip, other=other), parameters=Parameters(0.5, 0.5, labels), label=label)
+    assert list(someone.receive(2, Ask(0))) == [(2, Answer(0, noisy))]
+
+
+def test_a_second_ask_of_a_round_is_a_duplicate() -> None:
+    someone = begun()
+    someone.receive(9, Ask(0))
+    assert fault(someone, 9, Ask(0)) == "duplicate"
+
+
+@pytest.mark.parametrize("sender", [0, 3, 6, 10, COORDINATOR, LEARNER])
+def test_nobody_outside_her_cluster_is_answered(sender: int) -> None:
+    assert fault(begun(), sender, Ask(0)) == "misdirected"
+
+
+def test_asks_of_past_or_far_rounds_are_out_of_order() -> None:
+    someone = begun()
+    someone.receive(COORDINATOR, Round(1))
+    assert [fault(someone, 9, Ask(round_)) for round_ in (0, 3)] == ["out_of_order", "out_of_order"]
+
+
+# Asks that come early
+
+
+def test_asks_before_the_assignment_are_held_and_answered_after_it() -> None:
+    someone = make(coins(flip=0.1))
+    assert [list(someone.receive(asker, Ask(0))) for asker in (9, 2)] == [[], []]
+    assert begin(someone) == [(7, Ask(0)), (9, Answer(0, 1)), (2, Answer(0, 1))]
+
+
+def test_asks_for_the_next_round_are_held_until_it_begins() -> None:
+    someone = begun()
+    assert list(someone.receive(9, Ask(1))) == []
+    assert list(someone.receive(COORDINATOR, Round(1))) == [(7, Ask(1)), (9, Answer(1, 0))]
+
+
+def test_an_early_ask_for_a_later_round_than_the_next_is_refused() -> None:
+    assert fault(make(), 9, Ask(1)) == "out_of_order"
+
+
+def test_an_early_ask_comes_once() -> None:
+    someone = make()
+    someone.receive(9, Ask(0))
+    assert fault(someone, 9, Ask(0)) == "duplicate"
+    begin(someone)
+    assert fault(someone, 9, Ask(0)) == "duplicate"
+
+
+def test_early_asks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user, "MAX_EARLY", 2)
+    someone = make()
+    someone.receive(9, Ask(0))
+    someone.receive(2, Ask(0))
+    assert fault(someone, 7, Ask(0)) == "out_of_order"
+    assert len(begin(someone)) == 3
+
+
+def test_an_early_ask_from_outside_her_cluster_does_not_keep_her_from_taking_part() -> None:
+    someone = make()
+    for asker in (9, 3, 2):
+        someone.receive(asker, Ask(0))
+    assert begin(someone) == [(7, Ask(0)), (9, Answer(0, 0)), (2, Answer(0, 0))]
+
+
+def test_an_early_ask_from_outside_her_cluster_does_not_stop_the_next_round() -> None:
+    someone = begun()
+    with suppress(Refused):
+        someone.receive(3, Ask(1))
+    assert list(someone.receive(COORDINATOR, Round(1))) == [(7, Ask(1))]
+
+
+# Reporting
+
+
+def test_she_reports_the_label_she_was_given_not_her_own() -> None:
+    someone = begun(coins(keep=0.49), parameters=Parameters(0.0, 0.5, 10), label=3)
+    assert list(someone.receive(7, Answer(0, 8))) == [(LEARNER, Report(0, 8)), (COORDINATOR, Done(0, "reported"))]
+    assert someone.state == DONE
+
+
+def test_what_she_does_not_keep_she_does_not_report() -> None:
+    someone = begun(coins(keep=0.5))
+    assert list(someone.receive(7, Answer(0, 1))) == [(COORDINATOR, Done(0, "dropped"))]
+
+
+def test_a_second_answer_is_a_duplicate() -> None:
+    someone = begun()
+    someone.receive(7, Answer(0, 1))
+    assert fault(someone, 7, Answer(0, 1)) == "duplicate"
+
+
+@pytest.mark.parametrize("sender", [2, ME, 9, 3, COORDINATOR, LEARNER])
+def test_an_answer_from_someone_she_did_not_ask_is_misdirected(sender: int) -> None:
+    assert fault(begun(), sender, Answer(0, 1)) == "misdirected"
+
+
+def test_an_answer_of_another_round_is_out_of_order() -> None:
+    someone = begun()
+    assert fault(someone, 7, Answer(1, 1)) == "out_of_order"
+    someone.receive(COORDINATOR, Round(1))
+    assert fault(someone, 7, Answer(0, 1)) == "out_of_order"
+
+
+def test_a_label_that_does_not_exist_is_malformed_and_the_right_one_still_counts() -> None:
+    someone = begun()
+    assert fault(someone, 7, Answer(0, 2)) == "malformed"
+    assert someone.receive(7, Answer(0, 1))[0] == (LEARNER, Report(0, 1))
+
+
+# Rounds
+
+
+def test_if_she_is_never_answered_she_reports_nothing_and_does_not_choose_again() -> None:
+    someone = begun(coins(peer=THIRD), coins(peer=LAST), coins(peer=FIRST))
+    assert list(someone.receive(COORDINATOR, Round(1))) == [(9, Ask(1))]
+    assert list(someone.receive(COORDINATOR, Round(2))) == [(2, Ask(2))]
+    assert list(someone.receive(COORDINATOR, Goodbye())) == []
+
+
+def test_every_round_has_its_own_choice_and_keep() -> None:
+    someone = begun(coins(peer=THIRD, keep=0.9), coins(peer=LAST, keep=0.1))
+    assert list(someone.receive(7, Answer(0, 1))) == [(COORDINATOR, Done(0, "dropped"))]
+    assert list(someone.receive(COORDINATOR, Round(1))) == [(9, Ask(1))]
+    assert list(someone.receive(9, Answer(1, 1))) == [(LEARNER, Report(1, 1)), (COORDINATOR, Done(1, "reported"))]
+
+
+@pytest.mark.parametrize(("noise", "second"), [("sticky", 1), ("fresh", 0)])
+def test_sticky_noise_keeps_the_first_flip_and_fresh_noise_flips_again(noise: str, second: int) -> None:
+    someone = begun(coins(flip=0.1), coins(flip=0.9), parameters=Parameters(0.5, 1.0, noise=noise, rounds=2))
+    assert list(someone.receive(2, Ask(0))) == [(2, Answer(0, 1))]
+    someone.receive(COORDINATOR, Round(1))
+    assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, second))]
+
+
+def test_fresh_noise_flips_the_true_label_not_the_last_noisy_one() -> None:
+    someone = begun(coins(flip=0.1), coins(flip=0.1), parameters=Parameters(0.5, 1.0, noise="fresh", rounds=2))
+    someone.receive(COORDINATOR, Round(1))
+    assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, 1))]
+
+
+def test_an_asker_of_one_round_may_ask_again_in_the_next() -> None:
+    someone = begun()
+    someone.receive(2, Ask(0))
+    someone.receive(COORDINATOR, Round(1))
+    assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, 0))]
+
+
+def test_a_round_cannot_be_left_out() -> None:
+    assert fault(begun(), COORDINATOR, Round(2)) == "out_of_order"
+
+
+def test_a_round_that_has_begun_is_a_duplicate() -> None:
+    someone = begun()
+    someone.receive(COORDINATOR, Round(1))
+    assert fault(someone, COORDINATOR, Round(1)) == "duplicate"
+
+
+@pytest.mark.parametrize("sender", [2, LEARNER])
+def test_only_the_coordinator_begins_rounds_and_ends_them(sender: int) -> None:
+    someone = begun()
+    assert fault(someone, sender, Round(1)) == "misdirected"
+    assert fault(someone, sender, Goodbye()) == "misdirected"
+
+
+# Abstaining
+
+
+def test_in_a_cluster_below_the_promised_minimum_she_abstains() -> None:
+    someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5))
+    assert begin(someone) == [(COORDINATOR, Done(0, "abstained"))]
+    assert someone.state == ABSTAINING
+
+
+def test_in_a_cluster_of_exactly_the_minimum_she_takes_part() -> None:
+    assert begin(make(parameters=Parameters(0.5, 1.0, minimum_size=4))) == [(7, Ask(0))]
+
+
+def test_an_abstaining_user_answers_nobody_and_hears_nobody() -> None:
+    someone = begun(parameters=Parameters(0.5, 1.0, minimum_size=5, rounds=2))
+    assert [fault(someone, 2, message) for message in (Ask(0), Ask(1), Answer(0, 1))] == ["out_of_order"] * 3
+
+
+def test_an_abstaining_user_leaves_early_asks_unanswered() -> None:
+    someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5))
+    someone.receive(2, Ask(0))
+    assert begin(someone) == [(COORDINATOR, Done(0, "abstained"))]
+
+
+def test_an_abstaining_user_abstains_in_every_round() -> None:
+    someone = begun(parameters=Parameters(0.5, 1.0, minimum_size=5, rounds=2))
+    assert list(someone.receive(COORDINATOR, Round(1))) == [(COORDINATOR, Done(1, "abstained"))]
+
+
+# Leaving
+
+
+@pytest.mark.parametrize("state", [JOINING, WAITING, DONE, ABSTAINING])
+def test_she_leaves_from_any_state(state: int) -> None:
+    someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5 if state == ABSTAINING else 1))
+    if state != JOINING:
+        begin(someone)
+    if state == DONE:
+        someone.receive(7, Answer(0, 0))
+    assert someone.state == state
+    assert list(someone.receive(COORDINATOR, Goodbye())) == []
+    assert someone.state == LEFT
+
+
+def test_who_has_left_takes_part_no_more() -> None:
+    someone = begun()
+    someone.receive(COORDINATOR, Goodbye())
+    assert fault(someone, COORDINATOR, Goodbye()) == "duplicate"
+    assert fault(someone, COORDINATOR, Round(1)) == "out_of_order"
+    assert [fault(someone, 7, message) for message in (Ask(0), Ask(1), Answer(0, 1))] == ["out_of_order"] * 3
