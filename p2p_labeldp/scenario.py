@@ -13,6 +13,7 @@ import difflib
 import hashlib
 import json
 import math
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 
 from p2p_labeldp.errors import RequestError
 
-MAX_SEED = 2**63 - 1  # TOML integers are signed 64-bit
+MAX_WHOLE = MAX_SEED = 2**63 - 1  # TOML integers are signed 64-bit
 
 
 class Rule(Protocol):
@@ -37,8 +38,8 @@ class Number:
     high: float = math.inf
 
     def allows(self, value: Any) -> bool:
-        # A comparison with NaN is false, so NaN is never allowed; neither is infinity.
-        return self.low <= value <= self.high and math.isfinite(value)
+        # A comparison with NaN is false, so NaN is never allowed; neither is infinity or what rounds to it.
+        return bool(self.low <= value <= min(self.high, sys.float_info.max))
 
     def __str__(self) -> str:
         return f"a number from {self.low:g} " + ("up" if math.isinf(self.high) else f"to {self.high:g}")
@@ -47,13 +48,13 @@ class Number:
 @dataclass(frozen=True)
 class Whole:
     low: int
-    high: int | None = None
+    high: int = MAX_WHOLE
 
     def allows(self, value: Any) -> bool:
-        return bool(self.low <= value) and (self.high is None or bool(value <= self.high))
+        return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
-        return f"a whole number from {self.low} " + ("up" if self.high is None else f"to {self.high}")
+        return f"a whole number from {self.low} " + ("up" if self.high == MAX_WHOLE else f"to {self.high}")
 
 
 @dataclass(frozen=True)
@@ -192,8 +193,7 @@ class Scenario:
         lines: list[str] = []
         for section, table in dataclasses.asdict(self).items():
             lines.append(f"[{section}]")
-            # A JSON string, number or boolean is a TOML one too.
-            lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in table.items()]
+            lines += [f"{name} = {_as_toml(value)}" for name, value in table.items()]
             lines.append("")
         return "\n".join(lines)
 
@@ -233,14 +233,26 @@ def parse_scenario(
     """Like :func:`load_scenario`, from text; ``source`` is what messages call it."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number too long is a plain ValueError
         raise RequestError(f"{source}: not valid TOML: {error}") from None
-    values = _checked_tables(tables, lambda section, name: _place(text, source, section, name))
+    values: dict[str, dict[str, Any]] = {}
+    for section, name, value in _entries(tables):
+        try:
+            values.setdefault(section, {})[name] = _checked(section, name, value)
+        except RequestError as error:
+            known = name if section in SECTIONS else None
+            raise RequestError(f"{_place(text, source, section, known)}: {error}") from None
     for override in overrides:
-        section, name, value = _parse_override(override)
-        values.setdefault(section, {})[name] = value
+        try:
+            section, name, value = _parse_override(override)
+            values.setdefault(section, {})[name] = _checked(section, name, value)
+        except RequestError as error:
+            raise RequestError(f"--set {override}: {error}") from None
     if seed is not None:
-        values.setdefault("coins", {})["seed"] = _check("coins", "seed", seed, "--seed: ")
+        try:
+            values.setdefault("coins", {})["seed"] = _checked("coins", "seed", seed)
+        except RequestError as error:
+            raise RequestError(f"--seed: {error}") from None
     try:
         return Scenario(**{section: SECTIONS[section](**table) for section, table in values.items()})
     except RequestError as error:
@@ -252,68 +264,75 @@ def replace(scenario: Scenario, **changes: Any) -> Scenario:
     values = dataclasses.asdict(scenario)
     for dotted, value in changes.items():
         section, _, name = dotted.partition("__")
-        _require_known(section, name, "")
-        values[section][name] = _check(section, name, value, "")
+        values[section][name] = _checked(section, name, value)
     return Scenario(**{section: SECTIONS[section](**table) for section, table in values.items()})
 
 
-def _checked_tables(tables: Mapping[str, Any], place: Any) -> dict[str, dict[str, Any]]:
-    values: dict[str, dict[str, Any]] = {}
+def _entries(tables: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Any]]:
+    """Every (section, key, value) of a parsed file; a section that is none, or is empty, has no key."""
     for section, table in tables.items():
-        _require_known(section, None, place(section, None))
-        if not isinstance(table, dict):
-            raise RequestError(f"{place(section, None)}{section} is not a section; write [{section}]")
-        for name, value in table.items():
-            where = place(section, name)
-            _require_known(section, name, where)
-            values.setdefault(section, {})[name] = _check(section, name, value, where)
-    return values
+        if not isinstance(table, dict) or not table:
+            yield section, None, table
+        else:
+            yield from ((section, name, value) for name, value in table.items())
 
 
-def _require_known(section: str, name: str | None, where: str) -> None:
-    """Unknown names are answered with the nearest valid one."""
-    every_key = [dotted for dotted, *_ in documentation()]
+def _checked(section: str, name: str | None, value: Any) -> Any:
+    """The value of a known key, if its rule allows it."""
     if section not in SECTIONS:
-        near = difflib.get_close_matches(section, SECTIONS, 1, 0.5)
-        owners = [dotted for dotted in every_key if dotted.split(".")[1] == section]
-        guess = f"[{near[0]}]" if near else owners[0] if owners else ""
-        hint = f"did you mean {guess}?" if guess else f"there are {', '.join(SECTIONS)}"
-        raise RequestError(f"{where}unknown section [{section}]; {hint}")
-    if name is None or f"{section}.{name}" in every_key:
-        return
-    own = [dotted for dotted in every_key if dotted.startswith(section + ".")]
-    elsewhere = [dotted for dotted in every_key if dotted.split(".")[1] == name]
-    near = elsewhere or difflib.get_close_matches(f"{section}.{name}", own, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(own)}"
-    raise RequestError(f"{where}unknown key {section}.{name}; {hint}")
-
-
-def _check(section: str, name: str, value: Any, where: str) -> Any:
-    item = next(item for item in dataclasses.fields(SECTIONS[section]) if item.name == name)
+        raise RequestError(f"unknown section [{section}]; {_nearest(section, None)}")
+    if name is None:
+        if not isinstance(value, dict):
+            raise RequestError(f"{section} is not a section; write [{section}]")
+        return None
+    item = _field(section, name)
     rule: Rule = item.metadata["rule"]
     kind: type = type(item.default)
     typed = type(value) is kind or (kind is float and type(value) is int)
     if not typed or not rule.allows(value):
-        raise RequestError(f"{where}{section}.{name} = {_show(value)} is not allowed; it must be {rule}")
+        raise RequestError(f"{section}.{name} = {_show(value)} is not allowed; it must be {rule}")
     return kind(value)
+
+
+def _field(section: str, name: str) -> dataclasses.Field[Any]:
+    for item in dataclasses.fields(SECTIONS[section]):
+        if item.name == name:
+            return item
+    raise RequestError(f"unknown key {section}.{name}; {_nearest(section, name)}")
+
+
+def _nearest(section: str, name: str | None) -> str:
+    """A hint at the valid name that was probably meant."""
+    every_key = [dotted for dotted, *_ in documentation()]
+    if name is None:
+        near = [f"[{found}]" for found in difflib.get_close_matches(section, SECTIONS, 1, 0.5)]
+        near += [dotted for dotted in every_key if dotted.split(".")[1] == section]
+        others: Iterable[str] = SECTIONS
+    else:
+        own = [dotted for dotted in every_key if dotted.startswith(section + ".")]
+        near = [dotted for dotted in every_key if dotted.split(".")[1] == name]
+        near += difflib.get_close_matches(f"{section}.{name}", own, 1, 0.5)
+        others = own
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(others)}"
 
 
 def _parse_override(override: str) -> tuple[str, str, Any]:
     dotted, equals, text = override.partition("=")
     section, dot, name = dotted.strip().partition(".")
-    where = f"--set {override}: "
     if not (equals and dot):
-        raise RequestError(f"{where}write it as section.key=value, for example mechanism.alpha=0.2")
-    _require_known(section, name, where)
+        raise RequestError("write it as section.key=value, for example mechanism.alpha=0.2")
+    if section not in SECTIONS:
+        _checked(section, None, {})
+    if isinstance(_field(section, name).default, str) and not text.lstrip().startswith(('"', "'")):
+        return section, name, text  # a bare word is a text, whatever TOML would make of it
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = _bare(text)
-    return section, name, _check(section, name, value, where)
+        return section, name, tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return section, name, _bare(text)
 
 
 def _bare(text: str) -> Any:
-    """What TOML would not take as a value: ``.2`` is a number, a bare word is a text."""
+    """What TOML would not take as a value: ``.2`` is a number, anything else a text."""
     try:
         return float(text)
     except ValueError:
@@ -321,21 +340,31 @@ def _bare(text: str) -> Any:
 
 
 def _place(text: str, source: str, section: str, name: str | None) -> str:
-    """``file:line: `` of a key, found in the text; the file alone where the layout is unusual."""
-    inside = False
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            inside = stripped.strip("[]").strip() == section
-            if inside and name is None:
-                return f"{source}:{number}: "
-        elif inside and name is not None and stripped.partition("=")[0].strip() == name:
-            return f"{source}:{number}: "
-    return f"{source}: "
+    """``file:line`` of a key: the end of the shortest beginning of the file that holds it."""
+    lines = text.splitlines(keepends=True)
+    for count in range(1, min(len(lines), 2000) + 1):
+        try:
+            table = tomllib.loads("".join(lines[:count])).get(section)
+        except (ValueError, RecursionError):
+            continue
+        if table is not None and (name is None or (isinstance(table, dict) and name in table)):
+            return f"{source}:{count}"
+    return source
+
+
+def _as_toml(value: Any) -> str:
+    """A JSON string, number or boolean is a TOML one too, but for the delete character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _show(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "a number of more than 30 digits"
+    return str(value)
 
 
 def _reason(error: Exception) -> str:

@@ -27,6 +27,7 @@ from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import (
+    AUDITOR,
     COORDINATOR,
     HOST,
     LEARNER,
@@ -76,9 +77,16 @@ class Simulation:
         self.host = Host(parameters, coins, 0, count)
         self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
         self.coordinator = Coordinator(
-            count, parameters.rounds, population.cluster, settings.hello_limit, settings.round_limit
+            count,
+            population.features.shape[1],
+            parameters.rounds,
+            population.cluster,
+            settings.hello_limit,
+            settings.round_limit,
         )
-        self.learner = Learner(count, parameters.rounds, parameters.labels, settings.round_limit)
+        # No round is closed later than this after the one before, whatever is lost on the way.
+        patience = settings.hello_limit + parameters.rounds * settings.round_limit
+        self.learner = Learner(count, parameters.rounds, parameters.labels, patience, settings.round_limit)
         self._nursery: trio.Nursery | None = None
         header = self.auditor.header(
             users=count, labels=parameters.labels, rounds=parameters.rounds, features=population.features.shape[1]
@@ -118,6 +126,7 @@ class Simulation:
         network.boxes[COORDINATOR] = Mailbox()
         network.boxes[LEARNER] = Mailbox()
         network.boxes[HOST] = Mailbox(_Desk(self._host_receives))
+        network.boxes[AUDITOR] = Mailbox(_Desk(lambda record: None))  # who has seen it when it was traced
         async with trio.open_nursery() as background:
             background.start_soon(network.carry)
             async with trio.open_nursery() as self._nursery:
@@ -207,7 +216,7 @@ class Simulation:
                     with trio.move_on_at(deadline) as scope:
                         await box.wait()
                     if scope.cancelled_caught:
-                        network.now = max(network.now, deadline)
+                        network.advance(deadline)
                         outbox.append(iter(role.expire()))
                 for _, _, sender, _, message in box.take():
                     try:

@@ -2,7 +2,8 @@
 
 Sending numbers and traces a message, then either puts it straight into the receiver's mailbox or, where
 messages take time, into one heap ordered by (time, sequence number) that a single task delivers from.
-``now`` changes only when every task is blocked and the clock jumps, so it is set there and read for free.
+``now`` changes only when every task is blocked and the clock jumps, so it is set there and read for free:
+by the network when it delivers, and with ``advance`` by a task that waits for the clock itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from p2p_labeldp.protocol.messages import (
     decode,
     kind_of,
 )
-
 
 Send = Callable[[int, int, Message], None]
 _message = itemgetter(4)  # of a record
@@ -105,22 +105,22 @@ class MemoryNetwork:
         number = self._auditor.number.__next__
         batch, boxes, flush = self._batch, self.boxes, self.flush
         note = batch.append
+        lowest, users = -len(PARTIES), len(boxes) - len(PARTIES)
 
         def send(sender: int, receiver: int, message: Message) -> None:
             sent = number()
             record = (sent, self.now, sender, receiver, message)
             note(record)
-            if not sent % BATCH:
+            if sent % BATCH == BATCH - 1:
                 flush()
-            try:
-                box = boxes[receiver]
-                box.queue.append(record)  # type: ignore[union-attr]
-            except (IndexError, AttributeError):
+            box = boxes[receiver] if lowest <= receiver < users else None
+            if box is None:
                 self.deliver(record)  # which refuses it
                 return
-            task = box.task  # type: ignore[union-attr]
+            box.queue.append(record)
+            task = box.task
             if task is not None:
-                box.task = None  # type: ignore[union-attr]
+                box.task = None
                 reschedule(task)
 
         return send
@@ -165,12 +165,10 @@ class MemoryNetwork:
         self._write(self._auditor.take())
 
     def deliver(self, record: Record) -> None:
-        try:
-            box = self.boxes[record[3]]
-        except IndexError:
-            box = None
+        _, _, sender, receiver, message = record
+        known = -len(PARTIES) <= receiver < len(self.boxes) - len(PARTIES)
+        box = self.boxes[receiver] if known else None
         if box is None:
-            _, _, sender, receiver, message = record
             fault = Refused("misdirected", f"there is nobody at address {receiver}")
             self.refuse(sender, receiver, kind_of(message), fault)
         else:
@@ -198,6 +196,10 @@ class MemoryNetwork:
             self.now = transit[0][0]
             while transit and transit[0][0] <= self.now:
                 self.deliver(heapq.heappop(transit)[2])
+
+    def advance(self, time: float) -> None:
+        """Say that a task which waited for the clock has seen it reach ``time``."""
+        self.now = max(self.now, time)
 
     async def settled(self) -> None:
         """Return when nothing is on its way and everyone waits."""

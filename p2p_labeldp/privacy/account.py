@@ -26,6 +26,8 @@ NOISES = ("sticky", "fresh")
 _FALLEN = 0.05
 # Work of a quick answer, as a fraction of a thorough one.
 _QUICK = 0.1
+# In larger clusters the shuffled epsilon that stands beside an answer is a bound: it is not what was asked for.
+_LARGE = 20_000
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,9 @@ def _epsilon_answer(profile: Profile, delta: float) -> Answer:
     found = _epsilon(profile, delta)
     shuffle = None if profile.fresh and profile.view not in ("learner", "shuffle") else found.value
     if shuffle is not None and profile.view != "shuffle":
-        shuffle = _epsilon(_shuffled(profile), delta).value
+        shuffled = _shuffled(profile)
+        large = profile.cluster_size > _LARGE
+        shuffle = shuffled.bound(delta) if large else _epsilon(shuffled, delta).value
     value = found.value
     if profile.view == "learner" and shuffle is not None:
         value = min(value, shuffle)

@@ -16,6 +16,8 @@ from scipy import special
 Floats = npt.NDArray[np.float64]
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+# Elements of a block that still fit the processor's second cache.
+_BLOCK = 1 << 16
 
 
 class Window(NamedTuple):
@@ -64,9 +66,9 @@ def _stirling_error(counts: Floats) -> Floats:
 def _bend(x: Floats) -> Floats:
     """(1 + x) log(1 + x) - x, without cancellation near zero; 1 at x = -1."""
     value = (1 + x) * np.log1p(np.maximum(x, -0.9999999999999998)) - x
-    near = np.abs(x) < 1e-3
-    series = x * x * (1 / 2 - x * (1 / 6 - x * (1 / 12 - x * (1 / 20 - x / 30))))
-    result: Floats = np.where(near, series, value)
+    y = np.clip(x, -1e-3, 1e-3)
+    series = y * y * (1 / 2 - y * (1 / 6 - y * (1 / 12 - y * (1 / 20 - y / 30))))
+    result: Floats = np.where(x == y, series, value)
     return result
 
 
@@ -104,29 +106,35 @@ def pmf(where: Window, trials: int, chance: float) -> Floats:
     return result
 
 
-def kernel(trials: int, where: Window, ones: Floats, size: int) -> Floats:
-    """Masses of Binomial(trials, ones / size) over a window: a row for each entry of ``ones``, whole numbers.
+def mixed(laws: Floats, ones: Floats, size: int, trials: int, where: Window) -> Floats:
+    """Masses over a window of Binomial(trials, N / size) when N, from ``ones``, follows each row of ``laws``.
 
-    Written around one share in the middle, so that the exponents stay small and their rounding with them:
-    log pmf(k; p) = log pmf(k; p0) + (k - trials p0)(logit p - logit p0) - trials KL(p0 || p).
+    The binomials are written around one share in the middle, so that the exponents stay small and their rounding with
+    them: log pmf(k; p) = log pmf(k; p0) + (k - trials p0)(logit p - logit p0) - trials KL(p0 || p).
     """
     k = np.arange(where.low, where.high + 1, dtype=np.float64)
     inner = (ones > 0) & (ones < size)
-    if not inner.any():
-        certain: Floats = np.where(ones[:, None] > 0, k == trials, k == 0).astype(np.float64)
-        return certain
-    inside = ones[inner]
-    centre = float(inside[inside.size // 2])
-    safe = np.where(inner, ones, centre)
-    tilt = np.log1p((safe - centre) / centre) - np.log1p((centre - safe) / (size - centre))
-    distance = safe * _bend((centre - safe) / safe) + (size - safe) * _bend((safe - centre) / (size - safe))
-    exponent = np.multiply.outer(tilt, k - trials * (centre / size))
-    exponent -= (distance * (trials / size))[:, None]
-    exponent += log_pmf(k, trials, centre / size)[None, :]
-    masses: Floats = np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
+    total = np.zeros((laws.shape[0], k.size))
     for edge in np.flatnonzero(~inner):
-        masses[edge] = k == (0 if ones[edge] <= 0 else trials)
-    return masses
+        total += laws[:, edge, None] * (k == (0 if ones[edge] <= 0 else trials))
+    inside, weights = ones[inner], laws[:, inner]
+    if not inside.size:
+        return total
+    centre = float(inside[inside.size // 2])
+    tilt = np.log1p((inside - centre) / centre) - np.log1p((centre - inside) / (size - centre))
+    far = inside * _bend((centre - inside) / inside) + (size - inside) * _bend((inside - centre) / (size - inside))
+    far *= trials / size
+    middle = log_pmf(k, trials, centre / size)
+    away = k - trials * (centre / size)
+    step = max(1, _BLOCK // k.size)
+    for start in range(0, inside.size, step):
+        block = slice(start, start + step)
+        exponent = np.multiply.outer(tilt[block], away)
+        exponent -= far[block, None]
+        exponent += middle
+        np.minimum(exponent, 0.0, out=exponent)
+        total += weights[:, block] @ np.exp(exponent, out=exponent)
+    return total
 
 
 class Law(NamedTuple):

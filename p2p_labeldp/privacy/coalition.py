@@ -23,9 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats, Window, pmf
+from p2p_labeldp.privacy.pairs import Pairs
 from p2p_labeldp.privacy.reports import Reports, covers
 from p2p_labeldp.privacy.views import LocalNoise, chance_seen
-from p2p_labeldp.privacy.worst import Family, Pairs
+from p2p_labeldp.privacy.worst import Family
 
 # Combinations of (|S|, ones in S, K_S) up to which every one is summed, and the work that may take.
 _COMBINATIONS = 60
@@ -50,6 +51,10 @@ class Mixed:
 
     def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "MixedPairs":
         return MixedPairs(self.hidden.cover(blocks, tail), self.seen, self.noise)
+
+    def smaller(self) -> "Mixed | None":
+        hidden = self.hidden.smaller()
+        return None if hidden is None else Mixed(hidden, self.seen, self.noise)
 
     def cost(self, rows: int) -> float:
         return self.hidden.cost(rows)
@@ -118,6 +123,9 @@ class _Honest:
             ones, zeros = max(0, first - taken), max(0, self.others - last - taken)
             members.append((self._reports(self.others, 0).revealed(ones + zeros), ones, ones))
         return covers(members, tail)
+
+    def smaller(self) -> None:
+        return None
 
     def cost(self, rows: int) -> float:
         sizes = known_users(self.cluster_size, self.colluders, self.rounds).size

@@ -119,6 +119,9 @@ class Fresh:
         tail /= 4 * self.rounds
         return self._composed([self.one_round.cover([block], tail) for block in blocks], tail)
 
+    def smaller(self) -> None:
+        return None
+
     def cost(self, rows: int) -> float:
         return rows * (20 * self.one_round.cost(1) + 4e6)
 

@@ -30,7 +30,8 @@ class Losses:
     def of_pair(cls, over: Floats, under: Floats, step: float, limit: float) -> "Losses":
         """The losses of P = ``over`` against P' = ``under``, none of which exceeds ``limit`` in size."""
         p, q = over.ravel(), under.ravel()
-        cells = min(math.ceil(limit / step), 1 << 22)
+        # One more than needed: a loss that equals the limit may be rounded above it.
+        cells = min(math.ceil(limit / step) + 1, 1 << 22)
         inner = (p > 0) & (q > 0)
         infinite = float(p[(p > 0) & (q <= 0)].sum())
         p, q = p[inner], q[inner]

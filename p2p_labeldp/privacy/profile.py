@@ -33,10 +33,11 @@ from p2p_labeldp.privacy.blanket import Blanket
 from p2p_labeldp.privacy.coalition import MixedPairs, coalition, hidden_chance
 from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily, fresh_mixture
 from p2p_labeldp.privacy.losses import of_local
+from p2p_labeldp.privacy.pairs import Pairs, solve
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.shuffle import Clones, Labels
 from p2p_labeldp.privacy.views import CLOSED_FORM, ClosedForm, LocalNoise, chance_seen
-from p2p_labeldp.privacy.worst import SMALLEST_DELTA, WORK, Family, Pairs, Worst, solve, worst_delta, worst_epsilon
+from p2p_labeldp.privacy.worst import SMALLEST_DELTA, WORK, Family, Worst, worst_delta, worst_epsilon
 
 _TAIL = 1e-10
 
@@ -119,6 +120,12 @@ class Profile:
             worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
             found = _from_search(worst, exact, pair_family)
         return _least(found, cap)
+
+    def bound(self, delta: float) -> float:
+        """An epsilon that holds whatever the others' labels are: quick at any size."""
+        if self.noise.low == 0 or self.noise.high == self.noise.low or delta < SMALLEST_DELTA:
+            return self.epsilon(delta).value
+        return solve(self._bound(delta * _TAIL, delta), delta, self.local_epsilon)
 
     def glance(self, delta: float) -> float:
         """An epsilon that is cheap and often right, never above the exact or bounding one: that of n1 = 0 alone."""

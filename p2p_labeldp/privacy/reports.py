@@ -28,13 +28,13 @@ the revealed labels were. Hence one row covers every n1 from a to a + w: see `wo
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats, Window, kernel, noisy_ones, pmf, window
+from p2p_labeldp.privacy.binomial import Floats, Window, mixed, noisy_ones, pmf, window
 
 # Mass of the smallest m counted as one m: moves delta by this relative amount at most (delta_m grows with m).
 _FEW = 1e-9
@@ -45,6 +45,7 @@ _COARSER = 1e5
 _BATCH = 1 << 14
 # Entries of a pair's whole table; beyond it every comparison walks through the reports again.
 _TABLE = 1 << 21
+_LARGE = 20_000
 _LARGEST_EXPONENT = 700.0
 
 
@@ -89,6 +90,12 @@ class Reports:
         received = 15 * math.sqrt(self.trials * self.rate / 4) + 2
         return received * (2 * unknown + rows * (sent + unknown / 16))
 
+    def smaller(self) -> "Reports | None":
+        """A cluster that is a hundred times smaller, whose epsilon is about ten times larger."""
+        if self.others < _LARGE:
+            return None
+        return replace(self, others=self.others // 100, size=self.others // 100 + 1, trials=self.trials // 100)
+
 
 def covers(members: Sequence[tuple[Reports, int, int]], tail: float) -> "Rows":
     """Pairs to cover others with, which need to be proved but not precise."""
@@ -115,8 +122,8 @@ class Rows:
 
         tops, weights = [], []
         for (reports, _, _), law in zip(members, laws, strict=True):
-            masses = kernel(self._sent.high, self._received, law.ones, law.size)
-            tops.append([law.zero @ masses, law.one @ masses])
+            both = mixed(np.concatenate([law.zero, law.one]), law.ones, law.size, self._sent.high, self._received)
+            tops.append(np.split(both, 2))
             arrive = pmf(self._sent, reports.trials, reports.rate)
             if self._sent.low > 0 and reports.rate < 1:
                 arrive[0] += few_mass

@@ -54,6 +54,9 @@ class Labels:
         ]
         return LabelRows(members, tail)
 
+    def smaller(self) -> None:
+        return None
+
     def cost(self, rows: int) -> float:
         unknown = 15 * math.sqrt(self.others * self.others_alpha * (1 - self.others_alpha)) + 2
         return unknown * (unknown / 4 + 4 * rows)

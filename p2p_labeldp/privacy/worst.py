@@ -19,13 +19,13 @@ exchanges the two directions, and both directions are compared everywhere.
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats
+from p2p_labeldp.privacy.pairs import Pairs, solve, uncertainty
 
 # Work in elementary steps of about five nanoseconds before an exact answer is given up for a bound.
 WORK = 2e9
@@ -41,23 +41,6 @@ _RELATIVE = 1e-7
 _ABSOLUTE = 2e-10
 
 
-class Pairs(Protocol):
-    """Pairs of laws, ready to be compared.
-
-    How much too large their deltas may be: ``missing`` was added for what was cut, ``looseness`` is
-    relative, ``rounding`` is the relative error of every mass, and ``coarseness`` moves the epsilon.
-    """
-
-    missing: float
-    looseness: float
-    rounding: float
-    coarseness: float
-
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        """Axes: direction, row, epsilon. Never below the truth."""
-        ...
-
-
 class Family(Protocol):
     """The pairs of one view, one for each number of ones among the others."""
 
@@ -70,6 +53,10 @@ class Family(Protocol):
 
     def cost(self, rows: int) -> float: ...
 
+    def smaller(self) -> "Family | None":
+        """A family whose epsilon is about ten times larger, where looking for epsilon blindly would be slow."""
+        ...
+
 
 @dataclass(frozen=True)
 class Worst:
@@ -81,40 +68,6 @@ class Worst:
     error_bound: float
     exact: bool
     compared: int
-
-
-def solve(pairs: Pairs, delta: float, ceiling: float, guess: float | None = None) -> float:
-    """The least epsilon up to ``ceiling`` (rounded up) at which the first of ``pairs`` keeps to delta."""
-
-    def values(epsilons: npt.ArrayLike) -> Floats:
-        worst: Floats = pairs.deltas(epsilons)[:, 0].max(axis=0)
-        return worst
-
-    low, high = 0.0, ceiling
-    if guess is None or not 0 < guess < ceiling:
-        points = ceiling * np.array([0.0, 0.002, 0.01, 0.03, 0.08, 0.2, 0.4, 0.7])
-    else:
-        points = np.array([0.0, guess * 0.98, guess, guess + min(guess, ceiling - guess) * 0.02])
-    log_low = log_high = math.nan
-    for _ in range(60):
-        found = values(points)
-        for point, value in zip(points, found, strict=True):
-            if value <= delta:
-                if point < high or math.isnan(log_high):
-                    high, log_high = min(float(point), high), math.log(value) if value > 0 else -math.inf
-            elif point >= low:
-                low, log_low = float(point), math.log(value)
-        if high <= low or high - low <= 1e-13 + 1e-11 * high:
-            break
-        width = high - low
-        if math.isfinite(log_low) and math.isfinite(log_high) and log_low > log_high:
-            place = (log_low - math.log(delta)) / (log_low - log_high)
-            centre = low + width * min(max(place, 0.0), 1.0)
-            steps = width * np.array([-0.1, -0.01, -1e-3, -1e-5, 1e-5, 1e-3, 0.01, 0.1])
-            points = np.unique(np.clip(centre + steps, low + 1e-3 * steps[-4], high - 1e-3 * steps[-4]))
-        else:
-            points = low + width * np.array([0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95])
-    return high
 
 
 class _Bar:
@@ -140,12 +93,14 @@ class _EpsilonBar(_Bar):
         self.delta, self.ceiling, self.tail = delta, ceiling, max(delta, SMALLEST_DELTA) * _TAIL
         self.found = self.epsilon = self.error = 0.0
         self.tolerance = _tolerance(family)
+        smaller = family.smaller()
+        self._guess = solve(smaller.rows(0, 0, self.tail), delta, ceiling) / 10 if smaller else None
         self.meet(family.rows(0, 0, self.tail), 0, 1.0)
 
     def meet(self, pairs: Pairs, ones: int, slack: float) -> None:
-        found = solve(pairs, self.delta, self.ceiling, self.found or None)
+        found = solve(pairs, self.delta, self.ceiling, self.found or self._guess)
         if found >= self.found:
-            self.found, self.ones, self.error = found, ones, _uncertainty(pairs, self.delta, found)
+            self.found, self.ones, self.error = found, ones, uncertainty(pairs, self.delta, found)
         self.lift(slack)
 
     def lift(self, slack: float) -> None:
@@ -182,69 +137,115 @@ class _DeltaBar(_Bar):
         self.delta = min(1.0, max(self.delta, self.found * (1 + step)))
 
 
-def _uncertainty(pairs: Pairs, delta: float, epsilon: float) -> float:
-    """How far below ``epsilon`` the exact value of a pair may be, by bounding its delta from below."""
-    if epsilon == 0:
-        return 0.0
-    steps = np.minimum(epsilon, (1e-12 + 1e-10 * epsilon) * 10.0 ** np.arange(0, 11, 2))
-    shift = 5 * pairs.rounding
-    below = pairs.deltas(epsilon - steps + shift)[:, 0].max(axis=0)
-    below = below * (1 - shift - 2 * pairs.looseness) - 1.1 * pairs.missing
-    enough = np.flatnonzero(below > delta)
-    return (float(steps[enough[0]]) if enough.size else epsilon) + pairs.coarseness
-
-
 def _search(family: Family, bar: _Bar, work: float) -> tuple[bool, int]:
     """Raise the bar until every pair keeps to it. Was it raised by what was found only; how many were compared."""
-    half = family.others // 2
     chunk = _chunk(family)
-    # Small covers share their recursion; of large ones each has a range of its own.
-    together = 8 if family.others <= _TOGETHER else 1
-    groups, start = [[(0, min(half, chunk - 1))]], chunk
-    blocks = []
+    pairs = family.others // 2 + 1
+    whole = _Sweep(family, bar, chunk)
+    if family.cost(chunk) * pairs / chunk <= work:
+        if family.others <= _TOGETHER:
+            return True, _split(family, bar, chunk)
+        return whole.run(math.inf), whole.compared
+    # First a bound that is sure to come out, then the exact value if there is work left for it.
+    exact_bar = copy(bar)
+    whole.slack = 2.0 if work >= 16 * family.cost(1) else 8.0
+    bar.lift(whole.slack)
+    whole.run(work)
+    if whole.slack == 2 and whole.spent < 0.6 * work:
+        again = _Sweep(family, exact_bar, chunk)
+        if again.run(work, give_up=True):
+            bar.__dict__.update(exact_bar.__dict__)
+            return True, again.compared
+    return False, whole.compared
+
+
+def _split(family: Family, bar: _Bar, chunk: int) -> int:
+    """Small clusters: cover several blocks at once, split those that fail. Returns how many pairs were compared."""
+    half = family.others // 2
+    blocks, start, compared = [], chunk, 0
     while start <= half:
         blocks.append((start, min(half, 3 * start - 1)))
         start *= 3
-    groups = [*_groups(blocks, together), *groups]
-    spent, slack, compared = 0.0, 1.0, 0
+    groups = [blocks, [(0, min(half, chunk - 1))]] if blocks else [[(0, half)]]
     while groups:
-        if spent > work:
-            slack *= 2
-            work = spent + max(_MORE * work, 4 * family.cost(1))
-            bar.lift(slack)
         group = groups.pop()
         if group[0][0] > 0:
-            spent += family.cost(1) * len(group)
             values = family.cover(group, bar.tail).deltas(bar.epsilon).max(axis=(0, 2))
             group = [block for block, value in zip(group, values, strict=True) if value > bar.delta]
         for first, last in reversed(group):
-            if last - first >= chunk:
+            if last - first < chunk:
+                compared += last - first + 1
+                _compare(family, bar, first, last, 1.0)
+            else:
                 part = max(chunk, -(-(last - first + 1) // 4))
-                parts = [(edge, min(last, edge + part - 1)) for edge in range(first, last + 1, part)]
-                groups.extend(_groups(parts, together))
+                groups.append([(edge, min(last, edge + part - 1)) for edge in range(first, last + 1, part)])
+    return compared
+
+
+class _Sweep:
+    """Large clusters: cover from n1 = 0 upwards with blocks as wide as will do.
+
+    The logarithm of a cover's delta grows about linearly with its width, so each cover tells how wide the next may be.
+    """
+
+    def __init__(self, family: Family, bar: _Bar, chunk: int) -> None:
+        self.family, self.bar, self.chunk = family, bar, chunk
+        self.spent, self.slack, self.compared = 0.0, 1.0, 0
+
+    def run(self, work: float, *, give_up: bool = False) -> bool:
+        """Until all is covered. When the work is used up: give up, or loosen the bar again and again."""
+        family, bar, half = self.family, self.bar, self.family.others // 2
+        start, width = 0, 2e-3 * self.slack * family.others if self.slack > 1 else 0.0
+        growth = 0.0
+        while start <= half:
+            if self.spent > work:
+                if give_up:
+                    return False
+                self.slack *= 2
+                work = self.spent + max(_MORE * work, 4 * family.cost(1))
+                bar.lift(self.slack)
+                width *= 2
+            if width < self.chunk:
+                last = min(half, start + self.chunk - 1)
+                self.spent += family.cost(last - start + 1)
+                self.compared += last - start + 1
+                _compare(family, bar, start, last, self.slack)
+                start, width = last + 1, 2.0 * self.chunk
                 continue
-            spent += family.cost(last - first + 1)
-            compared += last - first + 1
-            _compare(family, bar, first, last, slack)
-    return slack == 1, compared
+            last = min(half, start + int(width) - 1)
+            self.spent += family.cost(1)
+            value = float(family.cover([(start, last)], bar.tail).deltas(bar.epsilon).max())
+            excess = math.log(max(value, 1e-300) / bar.delta)
+            used = last - start + 1
+            if growth == 0.0:
+                growth = _growth(family, bar, used, value)
+            fits = used - excess / growth if growth > 0 else used * (2.0 if excess <= 0 else 0.5)
+            if excess <= 0:
+                start = last + 1
+                width = min(max(0.9 * fits, used), 16.0 * used)
+            else:
+                width = min(max(0.8 * fits, 0.0), 0.7 * used)
+        return True
 
 
-def _groups(blocks: list[tuple[int, int]], size: int) -> list[list[tuple[int, int]]]:
-    """Blocks in groups, those with the fewest ones last: they are taken up first."""
-    return [blocks[start : start + size] for start in reversed(range(0, len(blocks), size))]
+def _growth(family: Family, bar: _Bar, width: int, value: float) -> float:
+    """How fast the logarithm of a cover's delta grows with its width, from the block that starts at n1 = 0."""
+    single = float(family.rows(0, 0, bar.tail).deltas(bar.epsilon).max())
+    return max(0.0, math.log(max(value, 1e-300) / max(single, 1e-300))) / width
 
 
 def _compare(family: Family, bar: _Bar, first: int, last: int, slack: float) -> None:
     """Raise the bar to the pairs of n1 = first..last that are above it."""
     rows = family.rows(first, last, bar.tail)
-    values = rows.deltas(bar.epsilon).max(axis=(0, 2))
-    while values.max() > bar.delta:
-        ones = first + int(values.argmax())
-        bar.meet(family.rows(ones, ones, bar.tail), ones, slack)
-        values[ones - first] = 0.0
-        if (values > bar.delta).any():
-            values = rows.deltas(bar.epsilon).max(axis=(0, 2))
-            values[ones - first] = 0.0
+    # A pair that has been met keeps to the bar by its own comparison, whatever this one says in the last digit.
+    open_pairs = np.ones(last - first + 1)
+    while True:
+        values = rows.deltas(bar.epsilon).max(axis=(0, 2)) * open_pairs
+        if values.max() <= bar.delta:
+            return
+        best = int(values.argmax())
+        bar.meet(family.rows(first + best, first + best, bar.tail), first + best, slack)
+        open_pairs[best] = 0.0
 
 
 def _tolerance(family: Family) -> float:

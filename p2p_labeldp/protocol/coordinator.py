@@ -54,7 +54,9 @@ class Attendance:
 
 
 class Coordinator:
-    def __init__(self, users: int, rounds: int, cluster: Clusterer, hello_limit: float, round_limit: float) -> None:
+    def __init__(
+        self, users: int, features: int, rounds: int, cluster: Clusterer, hello_limit: float, round_limit: float
+    ) -> None:
         self.users = users
         self.rounds = rounds
         self.phase = HELLOS
@@ -66,7 +68,7 @@ class Coordinator:
         """Each user's cluster, -1 for the absent; known once everyone is assigned."""
         self._cluster = cluster
         self._limits = {HELLOS: hello_limit, EXCHANGE: round_limit}
-        self._features: NDArray[np.float32] | None = None
+        self._features = np.zeros((users, features), dtype=np.float32)
         self._heard = bytearray(users)  # hello of this user, then done of this round
         self._awaited = users
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -107,10 +109,8 @@ class Coordinator:
         if self._heard[sender]:
             raise Refused("duplicate", f"{name_of(sender)} said hello already")
         row = message.features.row
-        if self._features is None:
-            self._features = np.zeros((self.users, len(row)), dtype=np.float32)
         if len(row) != self._features.shape[1]:
-            raise Refused("malformed", f"{len(row)} features where others have {self._features.shape[1]}")
+            raise Refused("malformed", f"{len(row)} features in place of {self._features.shape[1]}")
         self._features[sender] = row
         self._heard[sender] = 1
         self._awaited -= 1
@@ -120,11 +120,11 @@ class Coordinator:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
         self._present = np.flatnonzero(heard)
         self.absent = np.flatnonzero(heard == 0).tolist()
-        if self._features is None:
+        if len(self._present) == 0:
             self.phase = OVER
             return iter([(LEARNER, Closed(round_, 0)) for round_ in range(self.rounds)])
         self.clusters[self._present] = self._cluster(self._present, self._features[self._present])
-        self._features = None
+        self._features = self._features[:0]
         self._start_round(0)
         return self._assignments(Rosters.of(self.clusters[self._present]))
 

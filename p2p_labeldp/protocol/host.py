@@ -31,14 +31,17 @@ class Host:
         self._block: NDArray[np.float64] = np.empty((0, 4))
 
     def coins(self, round_: int, user: int) -> list[float]:
-        """User's four coins of a round; rounds come in order, so one block at a time is kept.
+        """User's four coins of a round, which she takes once.
 
-        A block is drawn once and never again: with the system's coins it could not be repeated.
+        Everyone's are drawn together when the first user begins a round, and only the newest block is kept.
+        A user who lags behind it has not taken hers, so that drawing them for her alone repeats nothing.
         """
-        if round_ != self._round:
-            assert round_ == self._round + 1, "rounds count up by one"
+        if round_ > self._round:
             self._block = self._coins.block(round_, self._first, self._last)
             self._round = round_
+        elif round_ < self._round:
+            late: list[float] = self._coins.block(round_, user, user + 1)[0].tolist()
+            return late
         coins: list[float] = self._block[user - self._first].tolist()
         return coins
 
@@ -48,6 +51,8 @@ class Host:
         if type(message) is Roster:
             self._enrol(message)
         elif type(message) is Goodbye:
+            if self.left:
+                raise Refused("duplicate", "the host was dismissed already")
             self.left = True
         else:
             raise Refused("misdirected", "a host takes rosters")
@@ -56,10 +61,15 @@ class Host:
     def _enrol(self, part: Roster) -> None:
         if len(part.members) % 8:
             raise Refused("malformed", "a roster's members take 8 bytes each")
-        members = array("q", np.frombuffer(part.members, dtype="<i8").tobytes())
-        known = self.rosters.setdefault(part.cluster, array("q"))
-        if part.first < len(known):
+        ids = np.frombuffer(part.members, dtype="<i8")
+        known = self.rosters.get(part.cluster)
+        places = 0 if known is None else len(known)
+        if part.first < places:
             raise Refused("duplicate", f"places from {part.first} of cluster {part.cluster} are known")
-        if part.first > len(known):
-            raise Refused("out_of_order", f"place {len(known)} of cluster {part.cluster} comes next")
-        known.extend(members)
+        if part.first > places:
+            raise Refused("out_of_order", f"place {places} of cluster {part.cluster} comes next")
+        # Ascending, so that no user is listed twice to make a cluster look larger than it is.
+        before = known[-1] if known else -1
+        if len(ids) == 0 or np.diff(ids, prepend=before).min() <= 0:
+            raise Refused("malformed", "a roster lists user ids from 0 up, each once, in ascending order")
+        self.rosters.setdefault(part.cluster, array("q")).frombytes(ids.astype(np.int64).tobytes())

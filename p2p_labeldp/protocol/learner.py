@@ -27,24 +27,24 @@ _NOTHING = -1
 
 
 class Learner:
-    def __init__(self, users: int, rounds: int, labels: int, report_limit: float) -> None:
+    def __init__(self, users: int, rounds: int, labels: int, rounds_limit: float, report_limit: float) -> None:
         self.users = users
         self.labels = labels
         self.rounds = rounds
         self.stage = 0
-        """How many rounds are closed."""
+        """How many rounds are closed; the limit on waiting starts anew when this changes."""
         self.expired = False
         # 16-bit labels; -1 where nothing was reported. One array per round, indexed by user.
         self._reports = [array("h", [_NOTHING]) * users for _ in range(rounds)]
         self._received = [0] * rounds
-        self._expected: list[int] = []  # of closed rounds
+        self._expected: list[int | None] = [None] * rounds  # known once a round is closed
         self._outstanding = 0  # reports of closed rounds that have not arrived
-        self._limit = report_limit
+        self._limits = (rounds_limit, report_limit)
 
     @property
-    def limit(self) -> float | None:
-        """Seconds to wait for reports once every round is closed; before that the coordinator's limits hold."""
-        return self._limit if self.stage == self.rounds and not self.finished else None
+    def limit(self) -> float:
+        """Seconds to wait for a round to be closed or, when all are, for reports that are still on their way."""
+        return self._limits[self.stage == self.rounds]
 
     @property
     def finished(self) -> bool:
@@ -79,19 +79,23 @@ class Learner:
         reports = self._reports[message.round]
         if reports[sender] != _NOTHING:
             raise Refused("duplicate", f"{name_of(sender)} reported already in round {message.round}")
-        if message.round < self.stage:
-            if self.expired or self._received[message.round] == self._expected[message.round]:
+        expected = self._expected[message.round]
+        if expected is not None:
+            if self.expired or self._received[message.round] == expected:
                 raise Refused("out_of_order", f"round {message.round} is closed")
             self._outstanding -= 1
         reports[sender] = message.label
         self._received[message.round] += 1
 
     def _close(self, message: Closed) -> None:
-        if message.round != self.stage:
-            fault = "duplicate" if message.round < self.stage else "out_of_order"
-            raise Refused(fault, f"round {message.round} cannot be closed after {self.stage} rounds")
+        """Rounds may be closed in any order: messages overtake each other."""
+        if not 0 <= message.round < self.rounds:
+            raise Refused("out_of_order", f"there is no round {message.round}")
+        if self._expected[message.round] is not None:
+            raise Refused("duplicate", f"round {message.round} was closed already")
         # More than announced may have arrived: a user's report can outlive her lost word to the coordinator.
         received = self._received[message.round]
-        self._expected.append(max(message.reports, received))
-        self._outstanding += self._expected[-1] - received
+        expected = max(message.reports, received)
+        self._expected[message.round] = expected
+        self._outstanding += expected - received
         self.stage += 1

@@ -18,6 +18,7 @@ from typing import Any
 
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
+    AUDITOR,
     COORDINATOR,
     LEARNER,
     VERSION,
@@ -30,6 +31,7 @@ from p2p_labeldp.protocol.messages import (
     Hello,
     Message,
     Outgoing,
+    Refusal,
     Refused,
     Report,
     Round,
@@ -83,7 +85,9 @@ class User:
     def _next_round(self, sender: int, message: Round) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)
         if self.state in (JOINING, LEFT) or message.round != self.round + 1:
-            raise Refused("out_of_order", f"round {message.round} cannot follow round {self.round}")
+            again = self.state not in (JOINING, LEFT) and message.round <= self.round
+            fault = "duplicate" if again else "out_of_order"
+            raise Refused(fault, f"round {message.round} cannot follow round {self.round}")
         return self._begin(message.round)
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
@@ -108,16 +112,19 @@ class User:
         if self._early is None:
             return (ask,)
         early, self._early = self._early, None
-        # An ask held for a round that she never began is of no use to anyone now.
-        return [ask, *(out for asker, held in early if held.round == round_ for out in self._asked(asker, held))]
+        return [ask, *(self._reply(asker, held) for asker, held in early)]
+
+    def _reply(self, asker: int, held: Ask) -> Outgoing:
+        """The answer to an ask that came early; a fault in it is the asker's, not that of what came since."""
+        try:
+            return self._asked(asker, held)[0]
+        except Refused as refused:
+            return AUDITOR, Refusal(asker, kind_of(held), str(refused))
 
     def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
         state = self.state
         if message.round == self.round and state in (WAITING, DONE):
-            roster = self._roster
-            place = bisect_left(roster, sender)
-            if place == len(roster) or roster[place] != sender:
-                raise Refused("misdirected", f"{name_of(sender)} is not in cluster {self.cluster}")
+            self._require_member(sender)
             askers = self._askers
             if askers is None:
                 self._askers = [sender]
@@ -133,7 +140,15 @@ class User:
         self._hold(sender, message)
         return ()
 
+    def _require_member(self, sender: int) -> None:
+        roster = self._roster
+        place = bisect_left(roster, sender)
+        if place == len(roster) or roster[place] != sender:
+            raise Refused("misdirected", f"{name_of(sender)} is not in cluster {self.cluster}")
+
     def _hold(self, sender: int, message: Ask) -> None:
+        if self.state != JOINING:
+            self._require_member(sender)
         if self._early is None:
             self._early = []
         if any(asker == sender for asker, _ in self._early):

@@ -190,6 +190,7 @@ async def test_a_message_sent_after_a_sleep_starts_from_then(autojump_clock: obj
     nursery.start_soon(world.network.carry)
     world.listen(nursery, 1)
     await trio.sleep(5)
+    world.network.advance(trio.current_time())
     world.network.send(0, 1, Ask(0))
     await trio.sleep(5)
     assert world.heard == [(6.0, 1, 0)]

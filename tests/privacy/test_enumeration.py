@@ -14,8 +14,6 @@ EPSILONS = (0.0, 0.2, 1.0)
 @pytest.mark.parametrize("view", ["learner", "shuffle", *CLOSED_FORM])
 @pytest.mark.parametrize("users", [1, 2, 3, 4])
 def test_delta_is_that_of_every_coin(view, users, enumerated):
-    if view == "peer" and users == 1:
-        pytest.skip("a lone user has no peer")
     for alpha, theta in SETTINGS:
         accountant = account(view, cluster_size=users, alpha=alpha, theta=theta)
         for epsilon in EPSILONS:

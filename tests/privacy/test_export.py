@@ -37,7 +37,10 @@ def test_the_export_is_never_below_the_account_and_close_to_it():
 def test_the_export_composes_like_fresh_rounds():
     exported = to_dp_accounting(account("learner", cluster_size=40, alpha=0.1, theta=0.5), points=60)
     twice = account("learner", cluster_size=40, alpha=0.1, theta=0.5, rounds=2, noise="fresh").get_epsilon(1e-4)
-    assert exported.self_compose(2).get_epsilon_for_delta(1e-4) == pytest.approx(twice.epsilon, rel=0.01)
+    # The export stands for the worst of both directions and every n1 at once, fresh rounds for each by itself.
+    assert (
+        twice.epsilon - twice.error_bound <= exported.self_compose(2).get_epsilon_for_delta(1e-4) <= 1.1 * twice.epsilon
+    )
 
 
 def test_without_dp_accounting_one_line_says_what_to_install(monkeypatch):

@@ -126,7 +126,7 @@ def test_a_cover_is_at_least_as_bad_as_every_pair_it_covers():
 
 
 def test_giving_up_the_search_leaves_a_proved_bound_beside_the_searched_value():
-    reports = Reports(2999, 3000, 3000, 0.5, 0.4, 0.4)
+    reports = Reports(4999, 5000, 5000, 0.5, 0.4, 0.4)
     full = worst_epsilon(reports, 1e-6, math.log(1.5))
     early = worst_epsilon(reports, 1e-6, math.log(1.5), work=1e5)
     assert not early.exact

@@ -27,7 +27,7 @@ def test_outside_its_domain_the_lemma_would_say():
 def test_the_theorem_needs_thousands_of_users():
     assert paper.theorem_alpha(11_000, 1.0) is None
     assert paper.theorem_alpha(11_400, 1.0) == pytest.approx(0.5, abs=0.01)
-    assert paper.theorem_alpha(190_000, 0.1) is None
+    assert paper.theorem_alpha(185_000, 0.1) is None
     assert paper.theorem_alpha(194_000, 0.1) <= 0.5
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy.pairs import solve
 from p2p_labeldp.privacy.shuffle import Clones
 from p2p_labeldp.privacy.views import LocalNoise
-from p2p_labeldp.privacy.worst import solve
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def by_first_feature(_: NDArray[np.int64], features: NDArray[np.float32]) -> NDA
 
 
 def make(users: int = 4, rounds: int = 1) -> Coordinator:
-    return Coordinator(users, rounds, by_first_feature, hello_limit=5.0, round_limit=7.0)
+    return Coordinator(users, 2, rounds, by_first_feature, hello_limit=5.0, round_limit=7.0)
 
 
 def hello(cluster: float, version: int = VERSION) -> Hello:

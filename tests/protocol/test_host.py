@@ -99,11 +99,17 @@ def test_a_rounds_coins_are_drawn_once_for_all_users() -> None:
     assert coins.calls == [0, 1]
 
 
-def test_a_user_who_lags_behind_still_gets_the_coins_of_her_round() -> None:
+def test_a_user_who_lags_behind_has_coins_of_her_own_drawn() -> None:
     """A round closes at its limit while some user's assignment is still on its way."""
     coins = CountingCoins()
     host = Host(Parameters(0.1, 1.0, rounds=3), coins, 0, 2)
     assert host.coins(0, 0) == [0.1] * 4
     assert host.coins(1, 0) == [0.2] * 4
-    assert host.coins(0, 1) == [0.1] * 4
-    assert coins.calls == [0, 1]
+    assert host.coins(0, 1) == [0.3] * 4
+    assert coins.calls == [0, 1, 0]
+
+
+def test_with_seeded_coins_lagging_behind_changes_nothing() -> None:
+    host = Host(Parameters(0.1, 1.0, rounds=3), SeededCoins(5), 0, 3)
+    host.coins(2, 0)
+    assert host.coins(1, 2) == SeededCoins(5).block(1, 0, 3)[2].tolist()

@@ -27,6 +27,7 @@ from p2p_labeldp.protocol.messages import (
     Hello,
     Message,
     Outgoing,
+    Refusal,
     Refused,
     Report,
     Roster,
@@ -237,7 +238,8 @@ def test_an_early_ask_from_outside_her_cluster_does_not_keep_her_from_taking_par
     someone = make()
     for asker in (9, 3, 2):
         someone.receive(asker, Ask(0))
-    assert begin(someone) == [(7, Ask(0)), (9, Answer(0, 0)), (2, Answer(0, 0))]
+    refusal = AUDITOR, Refusal(3, "ask", "misdirected: user 3 is not in cluster 4")
+    assert begin(someone) == [(7, Ask(0)), (9, Answer(0, 0)), refusal, (2, Answer(0, 0))]
 
 
 def test_an_early_ask_from_outside_her_cluster_does_not_stop_the_next_round() -> None:
