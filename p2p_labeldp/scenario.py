@@ -54,7 +54,7 @@ class Whole:
         return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
-        return f"a whole number from {self.low} " + ("up" if self.high == MAX_WHOLE else f"to {self.high}")
+        return f"a whole number from {self.low} to {self.high}"
 
 
 @dataclass(frozen=True)
@@ -238,10 +238,12 @@ def parse_scenario(
     values: dict[str, dict[str, Any]] = {}
     for section, name, value in _entries(tables):
         try:
-            values.setdefault(section, {})[name] = _checked(section, name, value)
+            checked = _checked(section, name, value)
         except RequestError as error:
             known = name if section in SECTIONS else None
             raise RequestError(f"{_place(text, source, section, known)}: {error}") from None
+        if name is not None:
+            values.setdefault(section, {})[name] = checked
     for override in overrides:
         try:
             section, name, value = _parse_override(override)

@@ -30,7 +30,7 @@ from p2p_labeldp.privacy.worst import Family
 
 # Combinations of (|S|, ones in S, K_S) up to which every one is summed, and the work that may take.
 _COMBINATIONS = 60
-_WORK = 3e8
+_WORK = 2e8
 _QUESTIONS = 4000
 
 
@@ -50,7 +50,8 @@ class Mixed:
         return MixedPairs(self.hidden.rows(first, last, tail), self.seen, self.noise)
 
     def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "MixedPairs":
-        return MixedPairs(self.hidden.cover(blocks, tail), self.seen, self.noise)
+        # Where being seen costs nearly everything all n1 are nearly alike: covers must be as precise as pairs.
+        return MixedPairs(self.hidden.cover(blocks, tail * 1e-5), self.seen, self.noise)
 
     def smaller(self) -> "Mixed | None":
         hidden = self.hidden.smaller()

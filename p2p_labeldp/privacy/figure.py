@@ -1,6 +1,6 @@
 """delta(epsilon) of every view, drawn.
 
-    python -m p2p_labeldp.privacy.figure docs/privacy-curves.png
+python -m p2p_labeldp.privacy.figure docs/privacy-curves.png
 """
 
 import sys
