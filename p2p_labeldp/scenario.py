@@ -135,6 +135,7 @@ class Mechanism:
     kind: str = key("peer_to_peer", OneOf(("peer_to_peer",)), "the mechanism")
     alpha: float = key(0.1, Number(0, 1), "probability that a user flips her label")
     theta: float = key(1.0, Number(0, 1), "probability that a user keeps and forwards what she got")
+    epsilon: float = key(0.0, Number(0), "what the learner may learn; calibrates alpha; 0 leaves alpha as it is")
     noise: str = key("sticky", OneOf(("sticky", "fresh")), "one flip for all rounds, or one per round")
     rounds: int = key(1, Whole(1, 10_000), "how often the exchange is repeated")
 
@@ -146,6 +147,13 @@ class Learner:
     l2: float = key(1e-4, Number(0), "weight of the squared norm in the loss")
     correct_flips: bool = key(False, Switch(), "undo the flips' bias with soft targets (no privacy cost)")
     max_iterations: int = key(100, Whole(1, 100_000), "limit on L-BFGS iterations")
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """How guarantees are stated."""
+
+    delta: float = key(0.0, Number(0, 1), "the delta of every epsilon; 0 takes 1 / (smallest cluster)^2")
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,7 @@ class Scenario:
     clusters: Clusters = field(default_factory=Clusters)
     mechanism: Mechanism = field(default_factory=Mechanism)
     learner: Learner = field(default_factory=Learner)
+    privacy: Privacy = field(default_factory=Privacy)
     coins: Coins = field(default_factory=Coins)
     network: Network = field(default_factory=Network)
 
@@ -185,13 +194,16 @@ class Scenario:
                 f"clusters.count = {self.clusters.count} is not allowed; "
                 f"it must be at most the number of users, {self.data.users}"
             )
-        if self.learner.correct_flips and self.learner.l2 == 0 and self.mechanism.alpha > 0:
+        noisy = self.mechanism.alpha > 0 or self.mechanism.epsilon > 0
+        if self.learner.correct_flips and self.learner.l2 == 0 and noisy:
             raise RequestError("learner.l2 = 0 is not allowed with learner.correct_flips; it must be above 0")
 
     def to_toml(self) -> str:
         """The scenario with every default filled in, as TOML that reads back to an equal one."""
         lines: list[str] = []
         for section, table in dataclasses.asdict(self).items():
+            if section == "mechanism" and self.mechanism.epsilon > 0:
+                del table["alpha"]  # it follows from epsilon, and a file names one of the two
             lines.append(f"[{section}]")
             lines += [f"{name} = {_as_toml(value)}" for name, value in table.items()]
             lines.append("")
@@ -203,7 +215,9 @@ class Scenario:
 
 
 SECTIONS: dict[str, type] = {
-    "data": Data, "clusters": Clusters, "mechanism": Mechanism, "learner": Learner, "coins": Coins,
+    "data": Data, "clusters": Clusters, "mechanism": Mechanism, "learner": Learner,
+    "privacy": Privacy,
+    "coins": Coins,
     "network": Network,
 }  # fmt: skip
 
@@ -244,21 +258,38 @@ def parse_scenario(
             raise RequestError(f"{_place(text, source, section, known)}: {error}") from None
         if name is not None:
             values.setdefault(section, {})[name] = checked
+    asked: dict[str, dict[str, Any]] = {}
     for override in overrides:
         try:
             section, name, value = _parse_override(override)
-            values.setdefault(section, {})[name] = _checked(section, name, value)
+            asked.setdefault(section, {})[name] = _checked(section, name, value)
         except RequestError as error:
             raise RequestError(f"--set {override}: {error}") from None
+    for section, table in asked.items():
+        if section == "mechanism":
+            # Whichever of alpha and epsilon a command line names stands in place of the file's other one.
+            for mine, other in (("alpha", "epsilon"), ("epsilon", "alpha")):
+                if mine in table and other not in table:
+                    values.get(section, {}).pop(other, None)
+        values.setdefault(section, {}).update(table)
     if seed is not None:
         try:
             values.setdefault("coins", {})["seed"] = _checked("coins", "seed", seed)
         except RequestError as error:
             raise RequestError(f"--seed: {error}") from None
     try:
+        _require_one_noise(values.get("mechanism", {}))
         return Scenario(**{section: SECTIONS[section](**table) for section, table in values.items()})
     except RequestError as error:
         raise RequestError(f"{source}: {error}") from None
+
+
+def _require_one_noise(mechanism: Mapping[str, Any]) -> None:
+    if mechanism.get("epsilon", 0.0) > 0 and "alpha" in mechanism:
+        raise RequestError(
+            "mechanism.alpha and mechanism.epsilon exclude each other: alpha follows from epsilon; "
+            "leave one out, or set mechanism.epsilon=0"
+        )
 
 
 def replace(scenario: Scenario, **changes: Any) -> Scenario:

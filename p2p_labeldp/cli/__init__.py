@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import typer
 from typer.main import get_command
 
-from p2p_labeldp.cli import audit, run, scenarios
+from p2p_labeldp.cli import account, audit, calibrate, run, scenarios, threats
 from p2p_labeldp.errors import RequestError, RunError
 
 app = typer.Typer(
@@ -27,6 +27,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command("run")(run.command)
+app.command("account")(account.command)
+app.command("calibrate")(calibrate.command)
+app.command("threats")(threats.command)
 app.command("audit")(audit.command)
 app.command("scenarios")(scenarios.command)
 

@@ -78,6 +78,13 @@ def summary_table(summary: dict[str, Any], labels: int) -> Table:
     table.add_row("accuracy", f"{private} on the noisy labels")
     table.add_row("", f"{summary['nonprivate_accuracy']:.4f} without privacy")
     table.add_row("", f"{summary['majority_accuracy']:.4f} by always guessing the commonest label")
+    watchers = {"learner": "the learner", "coalition": "her with one colluder", "network": "a network observer"}
+    for view, who in watchers.items():
+        found = summary["privacy"][view]
+        epsilon = found["epsilon"] if isinstance(found["epsilon"], str) else f"{found['epsilon']:.4g}"
+        bound = "" if found["method"] == "exact" else "at most "
+        line = f"epsilon {bound}{epsilon} against {who} at delta {found['delta']:.3g}"
+        table.add_row("privacy" if view == "learner" else "", line)
     table.add_row("noisy data set", summary["noisy_sha256"][:16])
     table.add_row("seconds", f"{summary['seconds']:.2f} with the {summary['engine']} engine, seed {summary['seed']}")
     table.add_row("run folder", str(summary["out"]))

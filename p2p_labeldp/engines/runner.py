@@ -21,13 +21,15 @@ from p2p_labeldp.data.clusters import kmeans_clusters
 from p2p_labeldp.data.quality import cluster_shares, phi, psi
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.folder import RunFolder
+from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta, guarantees
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, unflip
 from p2p_labeldp.mechanisms.coins import SCHEME, make_coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.privacy import account_clusters, calibrate
+from p2p_labeldp.scenario import Mechanism, Scenario, replace
 
 ENGINES = ("actors", "vectorized")
 HOSTINGS = ("user", "cluster")
@@ -51,6 +53,8 @@ class ClusterPlan:
 
     def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
         self.merged = 0
+        self._users = len(dataset.labels)
+        self._known: NDArray[np.int64] | None = None
         self._settings = scenario.clusters
         self._seed = scenario.coins.seed
         self._given = dataset.given_clusters
@@ -63,6 +67,14 @@ class ClusterPlan:
             raise RequestError(f"clusters.count = {count} is not allowed; it must be at most the users, {users}")
 
     def __call__(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Clusters of the users present; those of everyone are found once."""
+        if len(ids) < self._users:
+            return self._cluster(ids, features)
+        if self._known is None:
+            self._known = self._cluster(ids, features)
+        return self._known
+
+    def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         if self._settings.method == "given":
             assert self._given is not None
             return np.unique(self._given[ids], return_inverse=True)[1].astype(np.int64)
@@ -111,8 +123,9 @@ def _run(
     tell = progress or (lambda stage, done, total: None)
     tell("data", 0, 0)
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
-    parameters = parameters_of(scenario, len(dataset.classes))
     plan = ClusterPlan(scenario, dataset)
+    target = scenario.mechanism.epsilon
+    scenario, parameters = resolve(scenario, dataset, plan)
     population = Population(dataset.features, dataset.labels, plan)
     coins = make_coins(scenario.coins.source, scenario.coins.seed)
     if folder is not None:
@@ -151,7 +164,10 @@ def _run(
         "engine": engine,
         "hosting": hosting if engine == "actors" else None,
         "noisy_sha256": outcome.sha256(),
+        "alpha": parameters.alpha,
+        "target_epsilon": target or None,
         **_accuracies(scenario, dataset, outcome),
+        "privacy": guarantees(outcome, parameters, scenario.privacy.delta),
         **_quality(scenario, dataset, outcome, plan.merged),
         "messages_by_kind": outcome.messages,
         "outcomes_by_round": outcome.outcomes,
@@ -163,6 +179,32 @@ def _run(
     if folder is not None:
         _write(folder, scenario, dataset, outcome, summary)
     return Run(scenario, dataset, outcome, summary)
+
+
+def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Scenario, Parameters]:
+    """The scenario with ``mechanism.epsilon`` turned into alpha, and the mechanism's parameters."""
+    mechanism, labels = scenario.mechanism, len(dataset.classes)
+    if mechanism.epsilon > 0:
+        clusters = plan(np.arange(len(dataset.labels)), dataset.features)
+        sizes = cluster_sizes(Outcome(clusters, []), parameters_of(scenario, labels))
+        alpha = _calibrated(mechanism, labels, sizes, scenario.privacy.delta or default_delta(sizes))
+        scenario = replace(scenario, mechanism__alpha=alpha, mechanism__epsilon=0.0)
+    return scenario, parameters_of(scenario, labels)
+
+
+def _calibrated(mechanism: Mechanism, labels: int, sizes: dict[int, int], delta: float) -> float:
+    """The alpha that keeps the learner to epsilon in every cluster: the smallest one's, checked in the others."""
+    if not sizes:
+        return mechanism.alpha  # everyone abstains
+    settings: dict[str, Any] = {
+        "theta": mechanism.theta, "labels": labels, "rounds": mechanism.rounds, "noise": mechanism.noise,
+    }  # fmt: skip
+    for size in sorted(sizes):
+        found = calibrate(cluster_size=size, epsilon=mechanism.epsilon, delta=delta, **settings)
+        worst = account_clusters("learner", sizes, delta, alpha=found.alpha, **settings).worst
+        if worst.epsilon <= mechanism.epsilon:
+            return found.alpha
+    raise RequestError(f"mechanism.epsilon = {mechanism.epsilon:g}: no alpha was found that keeps every cluster to it")
 
 
 def parameters_of(scenario: Scenario, labels: int) -> Parameters:

@@ -20,21 +20,22 @@ def draw_curves(accountants: Mapping[str, Account], path: Path, *, points: int =
     """One curve for each named accountant, on a logarithmic scale of delta; the format is the file's suffix."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    figure = Figure(figsize=(8.5, 4.4), layout="constrained")
     axes = figure.subplots()
-    for name, accountant in accountants.items():
+    for place, (name, accountant) in enumerate(accountants.items()):
         last = min(accountant.get_epsilon(_LEAST_DELTA).epsilon, 10.0)
-        epsilons = last * np.linspace(0, 1, points) ** 0.7 if last > 0 else np.zeros(1)
+        # Dense at both ends, where curves bend.
+        epsilons = last * (1 - np.cos(np.linspace(0, np.pi, points))) / 2 if last > 0 else np.zeros(1)
         deltas = accountant.curve(epsilons)
         shown = deltas > 0
-        axes.plot(epsilons[shown], deltas[shown], label=name)
+        axes.plot(epsilons[shown], deltas[shown], label=name, linestyle=("-", "--", "-.", ":")[place % 4])
     axes.set_yscale("log")
     axes.set_ylim(_LEAST_DELTA, 1)
     axes.set_xlim(left=0)
     axes.set_xlabel("epsilon")
     axes.set_ylabel("delta(epsilon)")
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower center", ncols=2)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.set_title(title)
     figure.savefig(path, dpi=130)
 

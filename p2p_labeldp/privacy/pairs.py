@@ -80,7 +80,7 @@ def uncertainty(pairs: Pairs, delta: float, epsilon: float) -> float:
     """How far below ``epsilon`` the exact value of a pair may be, by bounding its delta from below."""
     if epsilon == 0:
         return 0.0
-    steps = np.minimum(epsilon, (1e-12 + 1e-10 * epsilon) * 10.0 ** np.arange(0, 7, 2))
+    steps = np.minimum(epsilon, (1e-11 + 2e-9 * epsilon) * 4.0 ** np.arange(7))
     shift = 5 * pairs.rounding
     below = pairs.deltas(epsilon - steps + shift)[:, 0].max(axis=0)
     below = below * (1 - shift - 2 * pairs.looseness) - 1.1 * pairs.missing

@@ -39,7 +39,7 @@ from p2p_labeldp.privacy.shuffle import Clones, Labels
 from p2p_labeldp.privacy.views import CLOSED_FORM, ClosedForm, LocalNoise, chance_seen
 from p2p_labeldp.privacy.worst import SMALLEST_DELTA, WORK, Family, Worst, worst_delta, worst_epsilon
 
-_TAIL = 1e-10
+_TAIL = 1e-11
 
 
 @dataclass(frozen=True)

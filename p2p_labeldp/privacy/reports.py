@@ -112,10 +112,11 @@ class Rows:
     coarseness = 0.0
 
     def __init__(self, members: Sequence[tuple[Reports, int, int]], tail: float, few_mass: float = _FEW) -> None:
-        self.looseness, self.missing = few_mass, 9 * tail
+        self.missing = 9 * tail
         sent = [window(reports.trials, reports.rate, tail) for reports, _, _ in members]
         few = [window(reports.trials, reports.rate, max(tail, few_mass)) for reports, _, _ in members]
         self._sent = Window(min(each.low for each in few), max(each.high for each in sent))
+        self.looseness = few_mass if self._sent.low > 0 else 0.0
         laws = [_Unknown(*member, tail) for member in members]
         received = [_received(self._sent, law.ones / law.size, law.zero + law.one, tail) for law in laws]
         self._received = Window(min(each.low for each in received), max(each.high for each in received))

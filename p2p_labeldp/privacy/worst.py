@@ -33,7 +33,7 @@ WORK = 2e9
 _MORE = 0.15
 # Smaller probabilities than this are not resolved: their epsilon is bounded by the pure one.
 SMALLEST_DELTA = 1e-100
-_TAIL = 1e-10
+_TAIL = 1e-11
 # Up to so many others every n1 is compared, none covered, and the tolerance is not needed.
 _SMALL = 32
 _TOGETHER = 4000
@@ -172,14 +172,25 @@ def _split(family: Family, bar: _Bar, chunk: int) -> int:
         if group[0][0] > 0:
             values = family.cover(group, bar.tail).deltas(bar.epsilon).max(axis=(0, 2))
             group = [block for block, value in zip(group, values, strict=True) if value > bar.delta]
-        for first, last in reversed(group):
-            if last - first < chunk:
+        for first, last in reversed(_joined(group, chunk)):
+            if last - first < 4 * chunk:
                 compared += last - first + 1
                 _compare(family, bar, first, last, 1.0)
             else:
                 part = max(chunk, -(-(last - first + 1) // 4))
                 groups.append([(edge, min(last, edge + part - 1)) for edge in range(first, last + 1, part)])
     return compared
+
+
+def _joined(blocks: list[tuple[int, int]], chunk: int) -> list[tuple[int, int]]:
+    """Neighbouring small blocks as one, to be compared at once; larger ones as they are."""
+    joined: list[tuple[int, int]] = []
+    for first, last in blocks:
+        if joined and joined[-1][1] == first - 1 and last - joined[-1][0] < 4 * chunk:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
 
 
 class _Sweep:

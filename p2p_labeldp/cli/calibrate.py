@@ -1,0 +1,44 @@
+"""``p2p-labeldp calibrate``: the noise that meets a target, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from p2p_labeldp.cli.account import ClusterSize, Colluders, Delta, Labels, Noise, Rounds, View, answer_table
+from p2p_labeldp.cli.output import Json, console, print_json
+
+
+def command(
+    cluster_size: ClusterSize,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The most that the view may learn.")],
+    delta: Delta,
+    theta: Annotated[float | None, typer.Option("--theta", help="Chosen for the least variance if not given.")] = None,
+    labels: Labels = 2,
+    view: View = "learner",
+    colluders: Colluders = 0,
+    rounds: Rounds = 1,
+    noise: Noise = "sticky",
+    as_json: Json = False,
+) -> None:
+    """The alpha, or the (alpha, theta) with the least variance, that keeps a view to epsilon."""
+    from p2p_labeldp.privacy import calibrate
+
+    found = calibrate(
+        cluster_size=cluster_size,
+        epsilon=epsilon,
+        delta=delta,
+        theta=theta,
+        labels=labels,
+        view=view,
+        rounds=rounds,
+        noise=noise,
+        colluders=colluders,
+    )
+    if as_json:
+        chosen = {"alpha": found.alpha, "theta": found.theta, "variance": found.variance, "target_epsilon": epsilon}
+        print_json(chosen | found.answer.as_json())
+        return
+    console.print(f"alpha {found.alpha:.6g}, theta {found.theta:g}: variance of a cluster's share {found.variance:.4g}")
+    console.print(answer_table(found.answer))

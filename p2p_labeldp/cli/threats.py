@@ -1,0 +1,94 @@
+"""``p2p-labeldp threats``: what everyone who might be looking could learn, as a table and a plot."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from p2p_labeldp.cli.account import number
+from p2p_labeldp.cli.output import (
+    DataDir,
+    Json,
+    ScenarioArgument,
+    Seed,
+    Settings,
+    console,
+    find_scenario,
+    print_json,
+    progress_bar,
+)
+from p2p_labeldp.errors import RequestError
+
+if TYPE_CHECKING:
+    from p2p_labeldp.engines.threats import Threat
+
+
+def command(
+    scenario: ScenarioArgument,
+    epsilon: Annotated[float, typer.Option(help="The epsilon that each view's delta is stated at.")] = 1.0,
+    colluders: Annotated[int, typer.Option(help="How many users collude in the coalition.")] = 1,
+    seed: Seed = None,
+    data_dir: DataDir = None,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The plot (.png, .svg or .pdf); runs/NAME-threats.png if not given.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Every view's epsilon, its delta(epsilon), and a plot of all of them."""
+    if not 0 <= epsilon < math.inf:
+        raise RequestError(f"--epsilon {epsilon:g} is not allowed; it must be 0 or more and finite")
+    if colluders < 0:
+        raise RequestError(f"--colluders {colluders} is not allowed; it must be 0 or more")
+    plot = out or Path("runs") / f"{Path(scenario).stem}-threats.png"
+    if plot.suffix not in (".png", ".svg", ".pdf"):
+        raise RequestError(f"--out {plot}: the plot's name must end in .png, .svg or .pdf")
+    chosen = find_scenario(scenario, settings, seed)
+    from p2p_labeldp.engines.threats import threats
+    from p2p_labeldp.reporting.curves import write_curves
+
+    with progress_bar() as progress:
+        found = threats(chosen, epsilon, colluders, data_dir, progress)
+        write_curves(found.threats, plot, f"{Path(scenario).stem}: clusters of {found.sizes} users")
+    if as_json:
+        views = {threat.view: _as_json(threat) for threat in found.threats}
+        print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})
+        return
+    noise = f"alpha {found.alpha:g}, theta {found.theta:g}"
+    console.print(f"Clusters of {found.sizes} users, {noise}; one label replaced; delta {found.delta:.3g}.\n")
+    console.print(_table(found.threats, epsilon))
+    console.print("\nWho sees what:")
+    for threat in found.threats:
+        console.print(f"  {threat.view:<12}  {threat.sees}", soft_wrap=True)
+    console.print(f"\nThe curves are in {plot}", soft_wrap=True)
+
+
+def _as_json(threat: Threat) -> dict[str, Any]:
+    answer = threat.answer.as_json()
+    del answer["view"]
+    at = {"epsilon": threat.at_epsilon.epsilon, "delta": threat.at_epsilon.delta}
+    return answer | {"sees": threat.sees, "cluster_size": threat.cluster_size, "at_epsilon": at, "words": words(threat)}
+
+
+def words(threat: Threat) -> str:
+    """The guarantee as a sentence about odds."""
+    epsilon, local = threat.answer.epsilon, threat.answer.local_epsilon
+    if epsilon == math.inf:
+        return "may learn the label for certain"
+    factor = f"odds change {math.exp(epsilon):.3g}-fold at most"
+    return f"{factor}: the flip alone protects" if epsilon >= 0.95 * local else factor
+
+
+def _table(threats: list[Threat], epsilon: float) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("view", "epsilon", f"delta at {epsilon:g}", "in words"):
+        table.add_column(name, overflow="fold")
+    for threat in threats:
+        mark = "" if threat.answer.method == "exact" else " at most"
+        delta = f"{threat.at_epsilon.delta:.3g}"
+        table.add_row(threat.view, number(threat.answer.epsilon) + mark, delta, words(threat))
+    return table

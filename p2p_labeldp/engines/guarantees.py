@@ -1,0 +1,86 @@
+"""What a run promises: every view's epsilon for the clusters that really took part.
+
+The guarantee of a run is that of its worst cluster. Clusters below the promised minimum abstain and say
+nothing. Where users of a cluster went missing on the way their noisy labels count as known; the reports of
+the others are still made from the others' shuffled labels alone, so the shuffled view of those who stayed
+bounds the learner's. The closed-form views only lose chances to see something.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import VIEWS, Answer, account, account_clusters
+
+COLLUDERS = 1  # of the coalition that stands in every run's table
+
+
+def cluster_sizes(outcome: Outcome, parameters: Parameters) -> dict[int, int]:
+    """Each distinct (size) of a cluster that took part, with the most users of such a cluster who went missing."""
+    sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
+    absent = [user for user in outcome.missing if outcome.clusters[user] >= 0]
+    missing = np.bincount(outcome.clusters[absent], minlength=len(sizes))
+    worst: dict[int, int] = {}
+    for size, lost in zip(sizes.tolist(), missing.tolist(), strict=True):
+        if size >= max(1, parameters.minimum_size):
+            worst[size] = max(lost, worst.get(size, 0))
+    return worst
+
+
+def default_delta(sizes: dict[int, int]) -> float:
+    """1 over the squared size of the smallest cluster, as in the paper."""
+    return 1 / min(sizes) ** 2 if sizes else 1.0
+
+
+def guarantees(outcome: Outcome, parameters: Parameters, delta: float = 0.0) -> dict[str, dict[str, Any]]:
+    """View to epsilon and delta, with the method and the worst cluster's size; delta 0 takes the default."""
+    sizes = cluster_sizes(outcome, parameters)
+    delta = delta or default_delta(sizes)
+    return {view: _guarantee(view, sizes, parameters, delta) for view in VIEWS}
+
+
+def _guarantee(view: str, sizes: dict[int, int], parameters: Parameters, delta: float) -> dict[str, Any]:
+    if not sizes:
+        silent = {"epsilon": 0.0, "delta": delta, "method": "exact", "cluster_size": None}
+        return silent | {"reason": "everyone abstained, so that there is nothing to see"}
+    whole = [size for size, lost in sizes.items() if not lost]
+    answers: list[tuple[Answer, int]] = []
+    shared: dict[str, Any] = {
+        "alpha": parameters.alpha,
+        "labels": parameters.labels,
+        "rounds": parameters.rounds,
+        "noise": parameters.noise,
+    }
+    if whole:
+        colluders = COLLUDERS if view == "coalition" else 0
+        found = account_clusters(view, whole, delta, theta=parameters.theta, colluders=colluders, **shared)
+        answers.append((found.worst, found.worst_size))
+    for size, lost in sizes.items():
+        if lost:
+            answers.append((_with_missing(view, size, lost, parameters.theta, delta, shared), size))
+    worst, size = max(answers, key=lambda pair: pair[0].epsilon)
+    found_json = worst.as_json()
+    kept = ("epsilon", "delta", "method", "error_bound", "searched_epsilon", "reason")
+    result = {name: found_json[name] for name in kept if found_json[name] is not None}
+    return result | {"cluster_size": size} | ({"colluders": min(COLLUDERS, size - 1)} if view == "coalition" else {})
+
+
+def _with_missing(view: str, size: int, lost: int, theta: float, delta: float, shared: dict[str, Any]) -> Answer:
+    if view in ("learner", "shuffle"):
+        stayed = max(1, size - lost)
+        answer = account("shuffle", cluster_size=stayed, theta=1.0, thorough=False, **shared).get_epsilon(delta)
+        reason = f"{lost} of {size} users went missing: the shuffled view of those who stayed bounds it"
+        return replace(answer, view=view, method="upper_bound", error_bound=answer.epsilon, reason=reason)
+    answer = account(view, cluster_size=size, theta=theta, thorough=False, **shared).get_epsilon(delta)
+    if view == "coalition":
+        reason = f"{lost} of {size} users went missing: the flips alone are counted on"
+        local = answer.local_epsilon
+        why = reason if local < math.inf else "alpha leaves labels unflipped, and users went missing"
+        return replace(answer, epsilon=local, method="upper_bound", error_bound=local, reason=why)
+    return replace(answer, method="upper_bound", error_bound=answer.epsilon)

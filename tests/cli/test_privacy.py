@@ -1,0 +1,157 @@
+"""``account``, ``calibrate`` and ``threats`` as a person or a program meets them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from p2p_labeldp.cli import main
+
+Command = Callable[..., tuple[int, str, str]]
+
+KEYS = {
+    "epsilon", "delta", "view", "method", "local_epsilon", "paper_epsilon", "shuffle_epsilon", "searched_epsilon",
+    "worst_ones", "error_bound",
+}  # fmt: skip
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def account(command: Command, size: int, alpha: float, theta: float, delta: float, *more: str) -> dict[str, object]:
+    options = ["--cluster-size", size, "--alpha", alpha, "--theta", theta, "--delta", delta]
+    status, out, err = command("account", *map(str, options), "--json", *more)
+    assert (status, err) == (0, "")
+    found: dict[str, object] = json.loads(out)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "alpha", "theta", "delta", "epsilon"),
+    [
+        (500, 0.1, 1, 4e-6, 0.3400),
+        (200, 0.02, 1, 2.5e-5, 0.9706),
+        (200, 0.1, 0.5, 2.5e-5, 0.3609),
+        (200, 0.1, 1, 2.5e-5, 0.5148),
+        (1000, 0.1, 1, 1e-6, 0.2488),
+        (500, 0.1, 0.05, 4e-6, 0.1008),
+    ],
+)
+def test_account_gives_the_known_figures(
+    size: int, alpha: float, theta: float, delta: float, epsilon: float, command: Command
+) -> None:
+    found = account(command, size, alpha, theta, delta)
+    assert found.keys() >= KEYS
+    assert round(float(str(found["epsilon"])), 4) == epsilon
+    assert found["method"] == "exact"
+
+
+def test_the_worst_case_is_not_always_without_ones(command: Command) -> None:
+    assert account(command, 200, 0.02, 1, 2.5e-5)["worst_ones"] in (3, 196)
+
+
+def test_the_papers_lemma_stands_beside_or_does_not_apply(command: Command) -> None:
+    assert account(command, 500, 0.1, 1, 4e-6)["paper_epsilon"] is None
+    assert account(command, 1000, 0.1, 1, 1e-6)["paper_epsilon"] == pytest.approx(2.87, abs=0.01)
+
+
+def test_infinity_is_a_word_with_its_reason(command: Command) -> None:
+    found = account(command, 10, 0, 1, 1e-6)
+    assert found["epsilon"] == "inf"
+    assert "alpha = 0" in str(found["reason"])
+    status, out, _ = command("account", "--cluster-size", "10", "--alpha", "0", "--theta", "1", "--delta", "1e-6")
+    assert status == 0
+    assert "infinite" in out
+
+
+def test_one_colluder_takes_the_guarantee_almost_to_the_local_one_and_that_is_said(command: Command) -> None:
+    found = account(command, 500, 0.1, 1, 4e-6, "--view", "coalition", "--colluders", "1")
+    assert 2.18 < float(str(found["epsilon"])) < 2.1973
+    assert "fallen to the local one" in str(found["reason"])
+
+
+def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None:
+    options = ["--cluster-size", "300", "--epsilon", "0.4", "--delta", "1e-5"]
+    for theta in ([], ["--theta", "0.3"]):
+        found = json.loads(command("calibrate", *options, *theta, "--json")[1])
+        again = account(command, 300, found["alpha"], found["theta"], 1e-5)
+        assert 0.399 < float(str(again["epsilon"])) <= 0.4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["account", "--cluster-size", "0", "--alpha", ".1", "--theta", "1", "--delta", "0"], "cluster_size"),
+        (["account", "--cluster-size", "9", "--alpha", "1.1", "--theta", "1", "--delta", "0"], "alpha"),
+        (["account", "--cluster-size", "9", "--alpha", "nan", "--theta", "1", "--delta", "0"], "alpha"),
+        (["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "-1", "--delta", "0"], "theta"),
+        (["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "2"], "delta"),
+        (["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "0", "--view", "x"], "learner"),
+        (["account", "--alpha", ".1", "--theta", "1", "--delta", "0"], "--cluster-size"),
+        (
+            ["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "0", "--view", "coalition"]
+            + ["--colluders", "9"],
+            "colluders",
+        ),
+        (["calibrate", "--cluster-size", "9", "--epsilon", "-1", "--delta", "0"], "epsilon"),
+        (["calibrate", "--cluster-size", "9", "--epsilon", "1e-9", "--delta", "0"], "least reachable"),
+        (["threats", "quickstart", "--out", "plot.gif"], ".png, .svg or .pdf"),
+        (["threats", "quickstart", "--epsilon", "nan"], "--epsilon"),
+        (["threats", "nothing"], "neither a file"),
+        (["threats", "quickstart", "--set", "clusters.minimum_size=2000", "--set", "clusters.count=1"], "abstains"),
+    ],
+)
+def test_a_wrong_request_is_answered_in_one_line_with_status_2(
+    arguments: list[str], words: str, command: Command, tmp_path: Path
+) -> None:
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_threats_prints_every_view_and_writes_the_plot(command: Command, tmp_path: Path) -> None:
+    status, out, err = command("threats", "quickstart", "--out", "plot.svg")
+    assert (status, err) == (0, "")
+    views = ("learner", "peer", "metadata", "eavesdropper", "network", "auditor", "coalition", "shuffle")
+    for view in views:
+        assert view in out
+    picture = (tmp_path / "plot.svg").read_text()
+    assert picture.startswith("<?xml")
+    found = json.loads(command("threats", "quickstart", "--json")[1])
+    assert tuple(found["views"]) == views
+    assert found["views"]["learner"]["epsilon"] < found["views"]["shuffle"]["epsilon"]
+    assert (tmp_path / "runs" / "quickstart-threats.png").stat().st_size > 10_000
+
+
+def test_a_scenario_asks_for_epsilon_and_the_run_keeps_to_it(command: Command) -> None:
+    settings = ["--set", "mechanism.epsilon=0.6", "--set", "privacy.delta=1e-4"]
+    summary = json.loads(command("run", "quickstart", "--json", *settings)[1])
+    learner = summary["privacy"]["learner"]
+    assert 0.599 < learner["epsilon"] <= 0.6
+    assert learner["delta"] == 1e-4
+    assert summary["target_epsilon"] == 0.6
+    assert summary["alpha"] > 0.1
+    other = json.loads(command("run", "quickstart", "--json", "--engine", "vectorized", *settings)[1])
+    assert other["noisy_sha256"] == summary["noisy_sha256"]
+    assert other["privacy"] == summary["privacy"]
+
+
+def test_the_summary_has_every_views_guarantee(command: Command) -> None:
+    privacy = json.loads(command("run", "quickstart", "--json", "--engine", "vectorized")[1])["privacy"]
+    assert len(privacy) == 8
+    assert all(found["delta"] > 0 and math.isfinite(found["epsilon"]) for found in privacy.values())

@@ -1,0 +1,56 @@
+"""What a run promises: the worst of the clusters that took part, and no less when users went missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.engines.guarantees import guarantees
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.mechanisms import Parameters
+from p2p_labeldp.privacy import account
+
+PARAMETERS = Parameters(alpha=0.1, theta=0.8)
+
+
+def outcome_of(*sizes: int, missing: list[int] | None = None) -> Outcome:
+    return Outcome(np.repeat(np.arange(len(sizes)), sizes), [], missing=missing or [])
+
+
+def test_the_worst_cluster_counts() -> None:
+    found = guarantees(outcome_of(30, 60), PARAMETERS, 1e-4)["learner"]
+    alone = account("learner", cluster_size=30, alpha=0.1, theta=0.8).get_epsilon(1e-4)
+    assert found["cluster_size"] == 30
+    assert found["epsilon"] == pytest.approx(alone.epsilon, abs=1e-6)
+
+
+def test_the_default_delta_is_one_over_the_square_of_the_smallest_cluster() -> None:
+    assert guarantees(outcome_of(30, 60), PARAMETERS)["peer"]["delta"] == 1 / 900
+
+
+def test_clusters_that_abstain_do_not_count() -> None:
+    parameters = Parameters(alpha=0.1, theta=0.8, minimum_size=40)
+    assert guarantees(outcome_of(30, 60), parameters, 1e-4)["learner"]["cluster_size"] == 60
+
+
+def test_where_everyone_abstains_nothing_is_learned() -> None:
+    parameters = Parameters(alpha=0.1, theta=0.8, minimum_size=100)
+    found = guarantees(outcome_of(30, 60), parameters)
+    assert all(view["epsilon"] == 0 and "abstained" in view["reason"] for view in found.values())
+
+
+def test_missing_users_make_no_guarantee_smaller_and_it_is_called_a_bound() -> None:
+    whole = guarantees(outcome_of(30, 60), PARAMETERS, 1e-4)
+    lacking = guarantees(outcome_of(30, 60, missing=[0, 1, 2]), PARAMETERS, 1e-4)
+    for view in whole:
+        assert lacking[view]["epsilon"] >= whole[view]["epsilon"] - 1e-9
+    assert lacking["learner"]["method"] == "upper_bound"
+    assert "3 of 30 users went missing" in lacking["learner"]["reason"]
+    shuffled = account("shuffle", cluster_size=27, alpha=0.1, theta=1.0).get_epsilon(1e-4)
+    assert lacking["learner"]["epsilon"] == pytest.approx(shuffled.epsilon, abs=1e-6)
+
+
+def test_users_who_never_came_were_never_in_a_cluster() -> None:
+    clusters = np.repeat([0, 1, -1], [30, 60, 5])
+    found = guarantees(Outcome(clusters, [], missing=[90, 91, 92, 93, 94]), PARAMETERS, 1e-4)
+    assert found == guarantees(outcome_of(30, 60), PARAMETERS, 1e-4)
