@@ -30,7 +30,7 @@ from p2p_labeldp.privacy.worst import Family
 
 # Combinations of (|S|, ones in S, K_S) up to which every one is summed, and the work that may take.
 _COMBINATIONS = 60
-_WORK = 2e8
+_WORK = 1e9
 _QUESTIONS = 4000
 
 
