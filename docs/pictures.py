@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def main() -> None:
     here = Path(__file__).parent
     finished = run(load_scenario(here.parent / "scenarios" / "quickstart.toml"))
     summary = finished.summary | {"out": "runs/quickstart"}
-    console = Console(record=True, width=88, highlight=False, file=Path("/dev/null").open("w"))
+    console = Console(record=True, width=88, highlight=False, file=io.StringIO())
     console.print("[bold]$ p2p-labeldp run scenarios/quickstart.toml[/bold]")
     console.print(summary_table(summary, len(finished.dataset.classes)))
     picture = console.export_svg(title="p2p-labeldp", unique_id="quickstart")

@@ -24,7 +24,7 @@ from p2p_labeldp.cli.output import (
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
-    from p2p_labeldp.engines.threats import Threat
+    from p2p_labeldp.engines.threats import Threat, Threats
 
 
 def command(
@@ -45,26 +45,31 @@ def command(
     if colluders < 0:
         raise RequestError(f"--colluders {colluders} is not allowed; it must be 0 or more")
     plot = out or Path("runs") / f"{Path(scenario).stem}-threats.png"
-    if plot.suffix not in (".png", ".svg", ".pdf"):
-        raise RequestError(f"--out {plot}: the plot's name must end in .png, .svg or .pdf")
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.engines.threats import threats
-    from p2p_labeldp.reporting.curves import write_curves
+    from p2p_labeldp.reporting.curves import SUFFIXES, draw_curves
+
+    if plot.suffix not in SUFFIXES:
+        raise RequestError(f"--out {plot}: the plot's name must end in {', '.join(SUFFIXES)}")
 
     with progress_bar() as progress:
         found = threats(chosen, epsilon, colluders, data_dir, progress)
-        write_curves(found.threats, plot, f"{Path(scenario).stem}: clusters of {found.sizes} users")
+        title = f"{Path(scenario).stem}: clusters of {found.sizes} users, {noise_of(found)}"
+        draw_curves({threat.view: threat.account for threat in found.threats}, plot, title=title, delta=found.delta)
     if as_json:
         views = {threat.view: _as_json(threat) for threat in found.threats}
         print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})
         return
-    noise = f"alpha {found.alpha:g}, theta {found.theta:g}"
-    console.print(f"Clusters of {found.sizes} users, {noise}; one label replaced; delta {found.delta:.3g}.\n")
+    console.print(f"Clusters of {found.sizes} users, {noise_of(found)}; one label replaced; delta {found.delta:.3g}.\n")
     console.print(_table(found.threats, epsilon))
     console.print("\nWho sees what:")
     for threat in found.threats:
         console.print(f"  {threat.view:<12}  {threat.sees}", soft_wrap=True)
     console.print(f"\nThe curves are in {plot}", soft_wrap=True)
+
+
+def noise_of(found: Threats) -> str:
+    return f"alpha {found.alpha:g}, theta {found.theta:g}"
 
 
 def _as_json(threat: Threat) -> dict[str, Any]:

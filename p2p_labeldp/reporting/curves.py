@@ -1,61 +1,67 @@
-"""delta(epsilon) of every view in one figure."""
+"""delta(epsilon) of several views in one figure.
+
+``python -m p2p_labeldp.reporting.curves docs/privacy-curves.png`` draws the one of docs/privacy.md.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import Account, Answer
+from p2p_labeldp.privacy import VIEWS, Account, account
 
+SUFFIXES = (".png", ".svg", ".pdf")
 POINTS = 60
-FLOOR = 1e-12  # the figure's lower edge; below it a curve is as good as zero
+LEAST_DELTA = 1e-9  # smaller ones promise nothing more: they are left out of the figure
+LARGEST_EPSILON = 10.0
 
 
-class Curve(Protocol):
-    @property
-    def view(self) -> str: ...
-    @property
-    def answer(self) -> Answer: ...
-    @property
-    def account(self) -> Account: ...
+def draw_curves(
+    accountants: Mapping[str, Account], path: Path, *, title: str = "", delta: float | None = None, points: int = POINTS
+) -> None:
+    """One curve for each named accountant, on a logarithmic scale of delta; the format is the file's suffix.
 
-
-def write_curves(curves: Sequence[Curve], path: Path, title: str) -> None:
-    """Draw every view's curve; written under a temporary name and moved."""
+    ``delta`` is marked with a line. The figure is written under a temporary name and moved.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    local = curves[0].account.local_epsilon
-    right = 1.05 * local if 0 < local < math.inf else 10.0
-    epsilons = np.linspace(0, right, POINTS)
-    styles = ("-", "--", "-.", ":")
-    for place, curve in enumerate(curves):
-        deltas = np.maximum(curve.account.curve(epsilons), FLOOR / 10)
-        bound = "" if curve.answer.method == "exact" else " (bound)"
-        axes.plot(epsilons, deltas, styles[place // 2 % 4], color=f"C{place}", label=curve.view + bound)
-    delta = curves[0].answer.delta
-    axes.axhline(delta, color="0.6", linewidth=0.8)
-    axes.annotate(f"delta = {delta:.2g}", (0.01 * right, delta), va="bottom", fontsize=8, color="0.4")
-    if 0 < local < math.inf:
-        axes.axvline(local, color="0.6", linewidth=0.8)
-        axes.annotate(f"local {local:.3g} ", (local, 1.5 * FLOOR), ha="right", fontsize=8, color="0.4")
-    axes.set(yscale="log", ylim=(FLOOR, 1.5), xlim=(0, right), xlabel="epsilon", ylabel="delta", title=title)
-    axes.legend(fontsize=8, loc="lower left")
+    figure = Figure(figsize=(8.5, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for place, (name, accountant) in enumerate(accountants.items()):
+        last = min(accountant.get_epsilon(LEAST_DELTA).epsilon, LARGEST_EPSILON)
+        # Dense at both ends, where curves bend.
+        epsilons = last * (1 - np.cos(np.linspace(0, np.pi, points))) / 2 if last > 0 else np.zeros(1)
+        deltas = accountant.curve(epsilons)
+        shown = deltas > 0
+        axes.plot(epsilons[shown], deltas[shown], label=name, linestyle=("-", "--", "-.", ":")[place % 4])
+    if delta is not None:
+        axes.axhline(delta, color="0.5", linewidth=0.8, label=f"delta = {delta:.3g}")
+    axes.set(yscale="log", ylim=(LEAST_DELTA, 1), xlabel="epsilon", ylabel="delta(epsilon)", title=title)
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.partial")
-        figure.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=_undated(path.suffix))
+        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
         temporary.replace(path)
     except OSError as error:
-        raise RequestError(f"--out {path}: cannot be written: {error.strerror}") from None
+        raise RequestError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _undated(suffix: str) -> dict[str, str | None]:
-    """The same figure gives the same bytes."""
-    return {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})  # type: ignore[return-value]
+def main(path: str) -> None:
+    """The figure of docs/privacy.md."""
+    accountants = {}
+    for view in VIEWS:
+        colluders = 3 if view == "coalition" else 0
+        name = f"{view}, {colluders} colluders" if colluders else view
+        accountants[name] = account(view, cluster_size=500, alpha=0.1, theta=0.5, colluders=colluders)
+    draw_curves(accountants, Path(path), title="500 users in a cluster, alpha 0.1, theta 0.5, two labels, one round")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

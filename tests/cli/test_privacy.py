@@ -102,13 +102,12 @@ def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None
         (["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "0", "--view", "x"], "learner"),
         (["account", "--alpha", ".1", "--theta", "1", "--delta", "0"], "--cluster-size"),
         (
-            ["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "0", "--view", "coalition"]
-            + ["--colluders", "9"],
+            ["account", *"--cluster-size 9 --alpha .1 --theta 1 --delta 0 --view coalition --colluders 9".split()],
             "colluders",
         ),
         (["calibrate", "--cluster-size", "9", "--epsilon", "-1", "--delta", "0"], "epsilon"),
         (["calibrate", "--cluster-size", "9", "--epsilon", "1e-9", "--delta", "0"], "least reachable"),
-        (["threats", "quickstart", "--out", "plot.gif"], ".png, .svg or .pdf"),
+        (["threats", "quickstart", "--out", "plot.gif"], ".png, .svg, .pdf"),
         (["threats", "quickstart", "--epsilon", "nan"], "--epsilon"),
         (["threats", "nothing"], "neither a file"),
         (["threats", "quickstart", "--set", "clusters.minimum_size=2000", "--set", "clusters.count=1"], "abstains"),
