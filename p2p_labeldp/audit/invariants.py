@@ -10,71 +10,22 @@ refusal. What cannot be seen when the coins are the operating system's is in ``d
 from __future__ import annotations
 
 import struct
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.audit.rules import Broken, Violation, require, require_shape
 from p2p_labeldp.audit.sample import Sample
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, FAULTS, HOST, KINDS, LEARNER, VERSION
+from p2p_labeldp.protocol.messages import FAULTS, HOST, VERSION
 from p2p_labeldp.scenario import Network
 
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
-
-INVARIANTS = {
-    "order": "records are numbered 0, 1, 2, ... and time never runs back",
-    "shape": "every record is a message of a known kind with fields in range",
-    "addresses": "every kind goes from and to the parties it is meant for",
-    "timing": "every message leaves when the one that caused it arrives",
-    "hello_once": "every user says hello once, in this version, with as many features as everyone",
-    "rosters": "the rosters put each user who said hello into exactly one cluster, ids ascending",
-    "assigned_once": "every user is assigned once, to her place in her cluster's roster",
-    "rounds": "a round begins for everyone when the one before is closed",
-    "abstaining": "users abstain exactly in clusters below the promised minimum",
-    "asked_once": "everyone who takes part asks exactly once in a round",
-    "asked_inside_cluster": "everyone asks inside her own cluster",
-    "answer_follows_ask": "every answer goes to a user who asked and has no answer yet",
-    "same_answer": "every asker gets the same answer from a user",
-    "report_is_answer": "each report is the answer its sender got",
-    "reported_once": "nothing is reported twice",
-    "done_once": "every user is done with a round once, and says what she did",
-    "closed": "a round is closed once, when everyone is done, with the number of reports",
-    "goodbye_once": "everyone is dismissed once, after the last round",
-    "refusals": "every refusal names a message that its sender was sent",
-    "coins": "flips, choices and subsampling are those of the seed",
-    "population": "clusters are those of the population",
-    "summary": "the summary's counts and digest are those of the trace",
-}
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One message that does not fit, or something missing at the end (position None)."""
-
-    invariant: str
-    position: int | None
-    detail: str
-
-    def __str__(self) -> str:
-        where = "at the end" if self.position is None else f"at message {self.position}"
-        return f"{self.invariant}: {where}: {self.detail}"
-
-
-class _Broken(Exception):
-    def __init__(self, invariant: str, detail: str) -> None:
-        super().__init__(detail)
-        self.invariant = invariant
-
-
-def require(holds: bool, invariant: str, detail: str) -> None:
-    if not holds:
-        raise _Broken(invariant, detail)
 
 
 @dataclass
@@ -141,11 +92,11 @@ class Checker:
         """Check one event. A refused one is checked for its place and shape only."""
         try:
             self._place(event)
-            self._shape(event)
+            require_shape(event, self.users)
             self.kinds[event.kind] += 1
             if not refused:
                 _CHECKS[event.kind](self, event, *event.fields)
-        except _Broken as broken:
+        except Broken as broken:
             self._note(broken.invariant, event.position, f"{event}: {broken}")
 
     def finish(self) -> None:
@@ -178,20 +129,6 @@ class Checker:
         self._last_number = event.number
         before, self.last_time = self.last_time, max(self.last_time, event.time)
         require(event.time >= before, "order", f"time {event.time} after {before}")
-
-    def _shape(self, event: Event) -> None:
-        names = KINDS.get(event.kind) if isinstance(event.kind, str) else None
-        require(names is not None, "shape", f"unknown kind {event.kind!r}")
-        assert names is not None
-        require(len(event.fields) == len(names), "shape", f"fields must be {', '.join(names) or 'none'}")
-        for name, value in zip(names, event.fields, strict=True):
-            kind = {"members": bytes, "outcome": str, "kind": str, "reason": str}.get(name, int)
-            require(type(value) is kind, "shape", f"{name} = {value!r} is not {kind.__name__}")
-        sender, receiver = _ROUTES[event.kind]
-        for address, allowed, side in ((event.sender, sender, "sender"), (event.receiver, receiver, "receiver")):
-            is_user = type(address) is int and 0 <= address < self.users
-            fits = (is_user if "user" in allowed else False) or address in allowed
-            require(type(address) is int and fits, "addresses", f"{side} {address!r} is not meant for it")
 
     def _window(self, event: Event, cause: float, what: str) -> None:
         """The event left when the message sent at ``cause`` arrived."""
@@ -395,19 +332,6 @@ class Checker:
         require(reason.partition(":")[0] in FAULTS, "shape", f"reason {reason!r} names no fault")
 
 
-_ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    "hello": (("user",), (COORDINATOR,)),
-    "roster": ((COORDINATOR,), (HOST,)),
-    "assignment": ((COORDINATOR,), ("user",)),
-    "round": ((COORDINATOR,), ("user",)),
-    "ask": (("user",), ("user",)),
-    "answer": (("user",), ("user",)),
-    "report": (("user",), (LEARNER,)),
-    "done": (("user",), (COORDINATOR,)),
-    "closed": ((COORDINATOR,), (LEARNER,)),
-    "goodbye": ((COORDINATOR,), ("user", HOST)),
-    "refusal": (("user", COORDINATOR, LEARNER, HOST), (AUDITOR,)),
-}
 _CHECKS: dict[str, Callable[..., None]] = {
     "hello": Checker._hello,
     "roster": Checker._roster,
@@ -421,23 +345,3 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "goodbye": Checker._goodbye,
     "refusal": Checker._refusal,
 }
-
-
-def refused_positions(events: Iterable[Event]) -> tuple[frozenset[int], list[Violation]]:
-    """Positions of messages that were refused, and refusals that name no message.
-
-    A refusal stands for the latest message of its kind from that sender that is not yet accounted for.
-    """
-    sent: dict[tuple[Any, Any, Any], list[int]] = defaultdict(list)
-    refused: list[int] = []
-    unmatched: list[Violation] = []
-    for event in events:
-        if event.kind != "refusal":
-            sent[event.sender, event.receiver, event.kind].append(event.position)
-        elif len(event.fields) == 3 and event.fields[1] != "frame":
-            candidates = sent.get((event.fields[0], event.sender, event.fields[1]))
-            if candidates:
-                refused.append(candidates.pop())
-            else:
-                unmatched.append(Violation("refusals", event.position, f"{event}: names no message that was sent"))
-    return frozenset(refused), unmatched

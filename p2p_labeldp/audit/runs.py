@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from p2p_labeldp.audit.folder import RecordedRun
-from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker, Violation, refused_positions
+from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker
+from p2p_labeldp.audit.rules import Violation, refused_positions
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins

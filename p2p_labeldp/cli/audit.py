@@ -59,7 +59,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
 
 
 def _show(audit: Audit) -> None:
-    from p2p_labeldp.audit.invariants import INVARIANTS
+    from p2p_labeldp.audit.rules import INVARIANTS
 
     for run in audit.runs:
         coins = "every coin recomputed" if run.coins_recomputed else "the system's coins cannot be recomputed"

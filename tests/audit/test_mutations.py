@@ -17,7 +17,7 @@ import msgpack
 import pytest
 
 from p2p_labeldp.audit import audit_runs
-from p2p_labeldp.audit.invariants import INVARIANTS, Violation
+from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.runner import run
 from p2p_labeldp.protocol.messages import KINDS, Ask, Message, Outgoing

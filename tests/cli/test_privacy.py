@@ -91,6 +91,11 @@ def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None
         assert 0.399 < float(str(again["epsilon"])) <= 0.4
 
 
+COALITION = [
+    "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "0", "--view", "coalition",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -101,10 +106,7 @@ def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None
         (["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "2"], "delta"),
         (["account", "--cluster-size", "9", "--alpha", ".1", "--theta", "1", "--delta", "0", "--view", "x"], "learner"),
         (["account", "--alpha", ".1", "--theta", "1", "--delta", "0"], "--cluster-size"),
-        (
-            ["account", *"--cluster-size 9 --alpha .1 --theta 1 --delta 0 --view coalition --colluders 9".split()],
-            "colluders",
-        ),
+        (["account", *COALITION, "--colluders", "9"], "colluders"),
         (["calibrate", "--cluster-size", "9", "--epsilon", "-1", "--delta", "0"], "epsilon"),
         (["calibrate", "--cluster-size", "9", "--epsilon", "1e-9", "--delta", "0"], "least reachable"),
         (["threats", "quickstart", "--out", "plot.gif"], ".png, .svg, .pdf"),
