@@ -71,6 +71,7 @@ class Coordinator:
         self._features = np.zeros((users, features), dtype=np.float32)
         self._heard = bytearray(users)  # hello of this user, then done of this round
         self._awaited = users
+        # Cluster by cluster, so that a host hears a broadcast to one cluster all at once.
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     @property
@@ -126,11 +127,15 @@ class Coordinator:
         self.clusters[self._present] = self._cluster(self._present, self._features[self._present])
         self._features = self._features[:0]
         self._start_round(0)
-        return self._assignments(Rosters.of(self.clusters[self._present]))
+        rosters = Rosters.of(self.clusters[self._present])
+        if rosters.members is not None:
+            self._present = self._present[rosters.members]
+        return self._assignments(rosters)
 
     def _assignments(self, rosters: Rosters) -> Iterator[Outgoing]:
         for cluster in np.flatnonzero(rosters.sizes).tolist():
-            members = self._present[rosters.roster(cluster)]
+            start = int(rosters.starts[cluster])
+            members = self._present[start : start + int(rosters.sizes[cluster])]
             for first in range(0, len(members), ROSTER_PART):
                 part = members[first : first + ROSTER_PART].astype("<i8").tobytes()
                 yield HOST, Roster(cluster, first, part)
@@ -157,7 +162,7 @@ class Coordinator:
 
     def _close(self) -> Iterator[Outgoing]:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
-        self.attendance[-1].missing = self._present[heard[self._present] == 0].tolist()
+        self.attendance[-1].missing = sorted(self._present[heard[self._present] == 0].tolist())
         closed = LEARNER, Closed(self.round, self.attendance[-1].outcomes["reported"])
         if self.round + 1 < self.rounds:
             self._start_round(self.round + 1)
@@ -167,8 +172,9 @@ class Coordinator:
 
     def _broadcast(self, first: Outgoing, message: Message) -> Iterator[Outgoing]:
         yield first
-        for user in self._present.tolist():
-            yield user, message
+        for start in range(0, len(self._present), ROSTER_PART):
+            for user in self._present[start : start + ROSTER_PART].tolist():
+                yield user, message
         if type(message) is Goodbye:
             yield HOST, message
 
