@@ -128,14 +128,23 @@ class Clusters:
     )
 
 
+MECHANISM_KINDS = (
+    "peer_to_peer", "shuffle", "uniform_rr", "cluster_rr", "centralized", "rr_with_prior", "dp_sgd", "none",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Mechanism:
-    """How labels are made noisy (Algorithm 2 of the paper)."""
+    """How labels are made noisy: Algorithm 2 of the paper, or something to compare it with."""
 
-    kind: str = key("peer_to_peer", OneOf(("peer_to_peer",)), "the mechanism")
-    alpha: float = key(0.1, Number(0, 1), "probability that a user flips her label")
-    theta: float = key(1.0, Number(0, 1), "probability that a user keeps and forwards what she got")
-    epsilon: float = key(0.0, Number(0), "what the learner may learn; calibrates alpha; 0 leaves alpha as it is")
+    kind: str = key("peer_to_peer", OneOf(MECHANISM_KINDS), "the mechanism")
+    alpha: float = key(0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle)")
+    theta: float = key(1.0, Number(0, 1), "probability that a user keeps and forwards what she got (peer_to_peer)")
+    epsilon: float = key(0.0, Number(0), "what the learner may learn in total; the noise follows from it; 0: not asked")
+    tau: float = key(0.01, Number(0, 1), "least share of a label in a noisy distribution (cluster_rr, centralized)")
+    sigma: float = key(0.0, Number(0), "scale of the noise on counts (centralized); 0: from epsilon")
+    lambda_: float = key(0.0, Number(0, 1), "probability that a label is drawn anew (centralized); 0: from epsilon")
+    beta: float = key(0.0, Number(0, 0.999999), "how much of the drawing the loss undoes (centralized)")
     noise: str = key("sticky", OneOf(("sticky", "fresh")), "one flip for all rounds, or one per round")
     rounds: int = key(1, Whole(1, 10_000), "how often the exchange is repeated")
 
@@ -197,6 +206,21 @@ class Scenario:
         noisy = self.mechanism.alpha > 0 or self.mechanism.epsilon > 0
         if self.learner.correct_flips and self.learner.l2 == 0 and noisy:
             raise RequestError("learner.l2 = 0 is not allowed with learner.correct_flips; it must be above 0")
+        self._check_kind()
+
+    def _check_kind(self) -> None:
+        mechanism = self.mechanism
+        if mechanism.kind in ("peer_to_peer",):
+            return
+        if mechanism.rounds > 1:
+            raise RequestError(
+                f"mechanism.rounds = {mechanism.rounds} is not allowed with {mechanism.kind}; it must be 1"
+            )
+        needs = mechanism.kind in ("uniform_rr", "cluster_rr", "rr_with_prior", "dp_sgd")
+        given = mechanism.sigma > 0 and mechanism.lambda_ > 0
+        if mechanism.epsilon == 0 and (needs or (mechanism.kind == "centralized" and not given)):
+            instead = ", or sigma and lambda" if mechanism.kind == "centralized" else ""
+            raise RequestError(f"mechanism.epsilon is missing; {mechanism.kind} needs it{instead}")
 
     def to_toml(self) -> str:
         """The scenario with every default filled in, as TOML that reads back to an equal one."""
@@ -205,7 +229,7 @@ class Scenario:
             if section == "mechanism" and self.mechanism.epsilon > 0:
                 del table["alpha"]  # it follows from epsilon, and a file names one of the two
             lines.append(f"[{section}]")
-            lines += [f"{name} = {_as_toml(value)}" for name, value in table.items()]
+            lines += [f"{name.rstrip('_')} = {_as_toml(value)}" for name, value in table.items()]
             lines.append("")
         return "\n".join(lines)
 
@@ -226,7 +250,12 @@ def documentation() -> Iterator[tuple[str, Any, str, str]]:
     """Every key as (dotted name, default, what is allowed, what it means)."""
     for section, cls in SECTIONS.items():
         for item in dataclasses.fields(cls):
-            yield f"{section}.{item.name}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
+            yield f"{section}.{key_of(item)}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
+
+
+def key_of(item: dataclasses.Field[Any]) -> str:
+    """A field's key: ``lambda`` is no name for a field, so there an underscore follows."""
+    return item.name.rstrip("_")
 
 
 def load_scenario(path: Path | str, overrides: Iterable[str] = (), seed: int | None = None) -> Scenario:
@@ -257,12 +286,12 @@ def parse_scenario(
             known = name if section in SECTIONS else None
             raise RequestError(f"{_place(text, source, section, known)}: {error}") from None
         if name is not None:
-            values.setdefault(section, {})[name] = checked
+            values.setdefault(section, {})[_field(section, name).name] = checked
     asked: dict[str, dict[str, Any]] = {}
     for override in overrides:
         try:
             section, name, value = _parse_override(override)
-            asked.setdefault(section, {})[name] = _checked(section, name, value)
+            asked.setdefault(section, {})[_field(section, name).name] = _checked(section, name, value)
         except RequestError as error:
             raise RequestError(f"--set {override}: {error}") from None
     for section, table in asked.items():
@@ -297,7 +326,7 @@ def replace(scenario: Scenario, **changes: Any) -> Scenario:
     values = dataclasses.asdict(scenario)
     for dotted, value in changes.items():
         section, _, name = dotted.partition("__")
-        values[section][name] = _checked(section, name, value)
+        values[section][name] = _checked(section, name.rstrip("_"), value)
     return Scenario(**{section: SECTIONS[section](**table) for section, table in values.items()})
 
 
@@ -329,7 +358,7 @@ def _checked(section: str, name: str | None, value: Any) -> Any:
 
 def _field(section: str, name: str) -> dataclasses.Field[Any]:
     for item in dataclasses.fields(SECTIONS[section]):
-        if item.name == name:
+        if key_of(item) == name:
             return item
     raise RequestError(f"unknown key {section}.{name}; {_nearest(section, name)}")
 

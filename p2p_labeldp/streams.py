@@ -17,6 +17,8 @@ class Purpose(IntEnum):
     TRAIN = 0x_DA7A_0011  # synthetic: the users
     TEST = 0x_DA7A_0012  # synthetic: the test examples
     NETWORK = 0x_DA7A_0020  # how long messages take
+    KEEPER = 0x_DA7A_0030  # a curator's noise, or a shuffler's order
+    LEARNER = 0x_DA7A_0031  # DP-SGD's batches and noise
 
 
 def stream(seed: int, purpose: Purpose, part: int = 0) -> np.random.Generator:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import typer
 from typer.main import get_command
 
-from p2p_labeldp.cli import account, audit, calibrate, run, scenarios, threats
+from p2p_labeldp.cli import account, audit, calibrate, compare, run, scenarios, threats
 from p2p_labeldp.errors import RequestError, RunError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("run")(run.command)
 app.command("account")(account.command)
 app.command("calibrate")(calibrate.command)
 app.command("threats")(threats.command)
+app.command("compare")(compare.command)
 app.command("audit")(audit.command)
 app.command("scenarios")(scenarios.command)
 

@@ -78,8 +78,18 @@ def summary_table(summary: dict[str, Any], labels: int) -> Table:
     table.add_row("accuracy", f"{private} on the noisy labels")
     table.add_row("", f"{summary['nonprivate_accuracy']:.4f} without privacy")
     table.add_row("", f"{summary['majority_accuracy']:.4f} by always guessing the commonest label")
-    watchers = {"learner": "the learner", "coalition": "her with one colluder", "network": "a network observer"}
+    if summary["mechanism"] != "peer_to_peer":
+        table.add_row("trust", f"{summary['mechanism']}: {summary['trust']}")
+    watchers = {
+        "model": "who sees the model",
+        "learner": "the learner",
+        "coalition": "her with one colluder",
+        "keeper": "who keeps the labels",
+        "network": "a network observer",
+    }
     for view, who in watchers.items():
+        if view not in summary["privacy"]:
+            continue
         found = summary["privacy"][view]
         epsilon = found["epsilon"] if isinstance(found["epsilon"], str) else f"{found['epsilon']:.4g}"
         bound = "" if found["method"] == "exact" else "at most "

@@ -18,6 +18,7 @@ from trio.lowlevel import checkpoint, wait_task_rescheduled
 from trio.testing import MockClock
 
 from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.treatments import Treatment
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
@@ -25,11 +26,13 @@ from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol.auditor import Auditor, Record
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.keeper import Keeper
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
     HOST,
+    KEEPER,
     LEARNER,
     Features,
     Outgoing,
@@ -38,6 +41,7 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
     name_of,
 )
+from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import Purpose, stream
@@ -57,6 +61,7 @@ class Simulation:
         *,
         hosting: str = "user",
         seed: int = 0,
+        treatment: Treatment | None = None,
         write: Callable[[bytes], object] = lambda _: None,
         on_batch: Callable[[int], None] | None = None,
     ) -> None:
@@ -75,7 +80,16 @@ class Simulation:
             on_batch=on_batch,
         )
         self.host = Host(parameters, coins, 0, count)
-        self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
+        keeper = None if treatment is None else treatment.keeper
+        self.keeper: Keeper | None = None
+        self.users: list[User]
+        if treatment is None or keeper is None:
+            self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
+        else:
+            flips = treatment.flips
+            self.users = [
+                Submitter(i, label, self.host, keeper, flips) for i, label in enumerate(population.labels.tolist())
+            ]
         self.coordinator = Coordinator(
             count,
             population.features.shape[1],
@@ -83,10 +97,24 @@ class Simulation:
             population.cluster,
             settings.hello_limit,
             settings.round_limit,
+            KEEPER if keeper == KEEPER else LEARNER,
         )
         # No round is closed later than this after the one before, whatever is lost on the way.
         patience = settings.hello_limit + parameters.rounds * settings.round_limit
-        self.learner = Learner(count, parameters.rounds, parameters.labels, patience, settings.round_limit)
+        teller = COORDINATOR
+        if treatment is not None and treatment.work is not None:
+            teller = KEEPER
+            work = treatment.work
+            self.keeper = Keeper(
+                count,
+                parameters.labels,
+                lambda users, labels: work(users, labels, self.coordinator.clusters[users]),
+                patience,
+                settings.round_limit,
+            )
+            patience += settings.round_limit
+        limit = settings.round_limit
+        self.learner = Learner(count, parameters.rounds, parameters.labels, patience, limit, teller)
         self._nursery: trio.Nursery | None = None
         header = self.auditor.header(
             users=count, labels=parameters.labels, rounds=parameters.rounds, features=population.features.shape[1]
@@ -125,6 +153,8 @@ class Simulation:
         network = self.network
         network.boxes[COORDINATOR] = Mailbox()
         network.boxes[LEARNER] = Mailbox()
+        if self.keeper is not None:
+            network.boxes[KEEPER] = Mailbox()
         network.boxes[HOST] = Mailbox(_Desk(self._host_receives))
         network.boxes[AUDITOR] = Mailbox(_Desk(lambda record: None))  # who has seen it when it was traced
         async with trio.open_nursery() as background:
@@ -144,6 +174,8 @@ class Simulation:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._timed_actor, self.coordinator, COORDINATOR)
             nursery.start_soon(self._timed_actor, self.learner, LEARNER)
+            if self.keeper is not None:
+                nursery.start_soon(self._timed_actor, self.keeper, KEEPER)
         await self.network.settled()
         assert self._nursery is not None
         self._nursery.cancel_scope.cancel()
@@ -199,7 +231,7 @@ class Simulation:
         except Exception as error:
             raise self._broken(name_of(me), error) from error
 
-    async def _timed_actor(self, role: Coordinator | Learner, address: int) -> None:
+    async def _timed_actor(self, role: Coordinator | Learner | Keeper, address: int) -> None:
         """The coordinator or the learner: many messages in, broadcasts out, and a limit on each phase."""
         network = self.network
         box = network.boxes[address]

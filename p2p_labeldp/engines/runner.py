@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
 import math
@@ -23,13 +24,15 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta, guarantees
 from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.treatments import Treatment, treatment_of
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, unflip
+from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports
 from p2p_labeldp.mechanisms.coins import SCHEME, make_coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import account_clusters, calibrate
 from p2p_labeldp.scenario import Mechanism, Scenario, replace
+from p2p_labeldp.streams import Purpose, stream
 
 ENGINES = ("actors", "vectorized")
 HOSTINGS = ("user", "cluster")
@@ -125,7 +128,7 @@ def _run(
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
     plan = ClusterPlan(scenario, dataset)
     target = scenario.mechanism.epsilon
-    scenario, parameters = resolve(scenario, dataset, plan)
+    scenario, parameters, treatment = resolve(scenario, dataset, plan)
     population = Population(dataset.features, dataset.labels, plan)
     coins = make_coins(scenario.coins.source, scenario.coins.seed)
     if folder is not None:
@@ -145,6 +148,7 @@ def _run(
             scenario.network,
             hosting=hosting,
             seed=scenario.coins.seed,
+            treatment=treatment,
             write=folder.open_trace().write if folder is not None else lambda _: None,
             on_batch=on_batch,
         )
@@ -153,7 +157,7 @@ def _run(
         outcome = simulation.run()
     else:
         tell("exchange", 0, 0)
-        outcome = run_vectorized(population, parameters, coins)
+        outcome = run_vectorized(population, parameters, coins, treatment)
     tell("learning", 0, 0)
     summary = {
         "users": len(dataset.labels),
@@ -165,9 +169,11 @@ def _run(
         "hosting": hosting if engine == "actors" else None,
         "noisy_sha256": outcome.sha256(),
         "alpha": parameters.alpha,
+        "mechanism": treatment.kind,
+        "trust": treatment.trust,
         "target_epsilon": target or None,
-        **_accuracies(scenario, dataset, outcome),
-        "privacy": guarantees(outcome, parameters, scenario.privacy.delta),
+        **_accuracies(scenario, dataset, outcome, treatment),
+        "privacy": treatment.privacy or guarantees(outcome, parameters, scenario.privacy.delta),
         **_quality(scenario, dataset, outcome, plan.merged),
         "messages_by_kind": outcome.messages,
         "outcomes_by_round": outcome.outcomes,
@@ -181,15 +187,21 @@ def _run(
     return Run(scenario, dataset, outcome, summary)
 
 
-def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Scenario, Parameters]:
-    """The scenario with ``mechanism.epsilon`` turned into alpha, and the mechanism's parameters."""
+def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Scenario, Parameters, Treatment]:
+    """The scenario with ``mechanism.epsilon`` turned into noise, the mechanism's parameters and its treatment."""
     mechanism, labels = scenario.mechanism, len(dataset.classes)
-    if mechanism.epsilon > 0:
-        clusters = plan(np.arange(len(dataset.labels)), dataset.features)
-        sizes = cluster_sizes(Outcome(clusters, []), parameters_of(scenario, labels))
-        alpha = _calibrated(mechanism, labels, sizes, scenario.privacy.delta or default_delta(sizes))
+    if mechanism.kind == "peer_to_peer" and mechanism.epsilon == 0:
+        return scenario, parameters_of(scenario, labels), treatment_of(scenario, labels, [], 0.0)
+    clusters = plan(np.arange(len(dataset.labels)), dataset.features)
+    sizes = cluster_sizes(Outcome(clusters, []), parameters_of(scenario, labels))
+    delta = scenario.privacy.delta or default_delta(sizes)
+    if mechanism.kind == "peer_to_peer":
+        alpha = _calibrated(mechanism, labels, sizes, delta)
         scenario = replace(scenario, mechanism__alpha=alpha, mechanism__epsilon=0.0)
-    return scenario, parameters_of(scenario, labels)
+        return scenario, parameters_of(scenario, labels), treatment_of(scenario, labels, [], 0.0)
+    treatment = treatment_of(scenario, labels, list(sizes) or [1], delta)
+    parameters = dataclasses.replace(parameters_of(scenario, labels), alpha=treatment.alpha, theta=1.0)
+    return scenario, parameters, treatment
 
 
 def _calibrated(mechanism: Mechanism, labels: int, sizes: dict[int, int], delta: float) -> float:
@@ -231,7 +243,7 @@ def expected_messages(users: int, parameters: Parameters) -> int:
     return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))
 
 
-def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome) -> dict[str, Any]:
+def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome, treatment: Treatment) -> dict[str, Any]:
     """Test accuracy of what was learned, beside the non-private model's and the majority class's."""
     labels = len(dataset.classes)
     settings = scenario.learner
@@ -248,8 +260,19 @@ def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome) -> dict[
     users = np.concatenate([users for users, _ in outcome.rounds])
     noisy = np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64)
     reporters, targets, weights = pooled_reports(users, noisy, labels)
-    if settings.correct_flips:
-        targets = unflip(targets, scenario.mechanism.alpha)
+    if treatment.kind == "dp_sgd":
+        from p2p_labeldp.learning.dp_sgd import fit_dp_sgd
+
+        private = fit_dp_sgd(
+            dataset.features[reporters],
+            noisy,
+            labels,
+            epsilon=scenario.mechanism.epsilon,
+            delta=treatment.privacy["model"]["delta"],
+            generator=stream(scenario.coins.seed, Purpose.LEARNER),
+        )
+        return found | {"accuracy": private.model.accuracy(*test)}
+    targets = treatment.soft(targets, settings.correct_flips)
     model = fit_softmax(dataset.features[reporters], targets, settings.l2, settings.max_iterations, weights)
     return found | {"accuracy": model.accuracy(*test)}
 

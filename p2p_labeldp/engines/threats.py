@@ -45,7 +45,9 @@ def threats(
     tell("data", 0, 0)
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
     plan = ClusterPlan(scenario, dataset)
-    scenario, parameters = resolve(scenario, dataset, plan)
+    if scenario.mechanism.kind != "peer_to_peer":
+        raise RequestError(f"mechanism.kind = {scenario.mechanism.kind}: threats are those of peer_to_peer")
+    scenario, parameters, _ = resolve(scenario, dataset, plan)
     clusters = plan(np.arange(len(dataset.labels)), dataset.features)
     sizes = cluster_sizes(Outcome(clusters, []), parameters)
     if not sizes:

@@ -49,8 +49,8 @@ TRUST = (
 )
 # At least this share of the epsilon that was asked for is spent.
 SPENT = 0.999
-# Privacy losses are rounded up to multiples of this share of the target: some ten thousand points, whatever the target.
-_INTERVAL = 1 / 5000
+# Privacy losses are rounded up to multiples of this share of the target: some thousand points, whatever the target.
+_INTERVAL = 1 / 2000
 # Noise multipliers beyond these bounds are of no use: gradients drown, or the distribution no longer fits into memory.
 _LEAST_NOISE, _MOST_NOISE = 0.02, 1e6
 # Examples' gradients are computed in blocks of about 6 MB of doubles, so that memory does not grow with the batch.
@@ -94,8 +94,8 @@ def fit_dp_sgd(
     relation: str = "replace",
     clip: float = 1.0,
     batch_size: int | None = None,
-    epochs: float = 20.0,
-    learning_rate: float = 2.0,
+    epochs: float = 10.0,
+    learning_rate: float = 4.0,
     l2: float = 0.0,
     generator: np.random.Generator,
 ) -> PrivateFit:
@@ -128,7 +128,7 @@ def plan_dp_sgd(
     delta: float | None = None,
     relation: str = "replace",
     batch_size: int | None = None,
-    epochs: float = 20.0,
+    epochs: float = 10.0,
 ) -> Plan:
     """The least noise with which so many passes over ``examples`` cost at most (epsilon, delta).
 
@@ -182,30 +182,32 @@ def _calibrated(epsilon: float, delta: float, relation: str, rate: float, steps:
     def spent(noise: float) -> float:
         return spent_epsilon(noise, delta, relation, rate, steps, interval=epsilon * _INTERVAL)
 
-    # From the noisy side, where the distribution is narrow and cheap, down to the first overshoot.
-    noise = max(1.0, 4 * rate * math.sqrt(steps) / epsilon)
-    found = spent(noise)
-    while found > epsilon:
-        noise *= 2
-        if noise > _MOST_NOISE:
+    # Up from a guess until the target is met; the distributions of large noise are narrow and cheap.
+    low, over = 0.0, math.inf
+    high = max(1.0, 2 * rate * math.sqrt(steps) / epsilon)
+    best = spent(high)
+    while best > epsilon:
+        low, over = high, best
+        high *= 2
+        if high > _MOST_NOISE:
             raise RequestError(f"epsilon {epsilon:g} at delta {delta:g} is too small for {steps} steps of dp_sgd")
-        found = spent(noise)
-    high, best = noise, found
-    low = 0.0
-    while best < SPENT * epsilon:
-        # Epsilon is about inversely proportional to the noise where it is small; kept inside the bracket.
-        guess = high * max(best / epsilon, 0.5) * 1.0002
-        if not low < guess < high:
-            guess = (low + high) / 2
-        elif low and (high - guess) < 0.02 * (high - low):
-            guess = math.sqrt(low * high)
-        if guess < _LEAST_NOISE or (low and high - low < 1e-6 * high):
+        best = spent(high)
+    # Then down by the secant in logarithms, where epsilon against noise is nearly straight, inside the bracket.
+    wanted = (1 + SPENT) / 2 * epsilon
+    while best < SPENT * epsilon and high - low > 1e-7 * high:
+        if low:
+            slope = math.log(over / best) / math.log(high / low) if over < math.inf and best > 0 else 1.0
+            share = math.log(wanted / best) / slope / math.log(high / low) if best > 0 else 0.5
+            guess = high * (low / high) ** min(max(share, 0.01), 0.99)
+        else:
+            guess = high * max(best / wanted, 0.5)
+        if guess < _LEAST_NOISE:
             break
         found = spent(guess)
         if found <= epsilon:
             high, best = guess, found
         else:
-            low = guess
+            low, over = guess, found
     return high, best
 
 

@@ -4,14 +4,14 @@
     each label is replaced, with probability lambda, by a draw from its cluster's q
     the learner fits the soft target (onehot(y) - beta q) / (1 - beta)
 
-**Privacy** covers q and the noisy labels together. Replacing a label moves one of the cluster's counts down and another up,
-by 2 in total, so noise of scale sigma on counts costs 2/sigma (the paper says 1/sigma, which is wrong). Given q, a label comes
-out with probability at least lambda tau whatever it was, and at most 1 - lambda more if it was that label:
-log(1 + (1-lambda)/(lambda tau)).
+**Privacy** covers q and the noisy labels together. Replacing a label moves one of the cluster's counts down and
+another up, by 2 in total, so noise of scale sigma on counts costs 2/sigma (the paper says 1/sigma, which is
+wrong). Given q, a label comes out with probability at least lambda tau whatever it was, and at most 1 - lambda
+more if it was that label: log(1 + (1-lambda)/(lambda tau)).
 
-**The soft target** needs no matrix inverse. The redrawing's matrix is (1-beta) I + beta q 1^T, and since 1^T q = 1 its inverse is
-(I - beta q 1^T) / (1 - beta). Its entries sum to 1, their absolute values to (1+beta)/(1-beta) at most. Some are
-negative, so the learner needs l2 > 0.
+**The soft target** needs no matrix inverse. The redrawing's matrix is (1-beta) I + beta q 1^T, and since 1^T q
+= 1 its inverse is (I - beta q 1^T) / (1 - beta). Its entries sum to 1, their absolute values to
+(1+beta)/(1-beta) at most. Some are negative, so the learner needs l2 > 0.
 
 ``lambda`` is called ``chance`` in code. Noise is discrete (see ``laplace``) unless the paper's is asked for.
 """

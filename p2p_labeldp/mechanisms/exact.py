@@ -1,9 +1,9 @@
 """Coins that land exactly as often as they should: whole numbers in, whole numbers out.
 
-A probability that passed through a logarithm or a division is rounded, and what was rounded away can give a label
-away (Mironov 2012). Here the only primitive is a ``Source`` of uniform whole numbers; every comparison is between
-whole numbers. A seeded source is for simulations, ``system_source`` for real labels. Running times depend on the outcomes: no
-defence against an observer with a stopwatch.
+A probability that passed through a logarithm or a division is rounded, and what was rounded away can give a
+label away (Mironov 2012). Here the only primitive is a ``Source`` of uniform whole numbers; every comparison is
+between whole numbers. A seeded source is for simulations, ``system_source`` for real labels. Running times
+depend on the outcomes: no defence against an observer with a stopwatch.
 """
 
 from __future__ import annotations

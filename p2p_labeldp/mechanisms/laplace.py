@@ -1,9 +1,10 @@
 """Laplace noise: on whole numbers and exact for counts, and the paper's for comparison.
 
 Discrete Laplace noise of scale t takes the value z with probability proportional to exp(-|z|/t), so counts that
-move by d in total have laws within a factor e^(d/t) of each other, like the continuous noise of the same scale. It
-is drawn by whole-number arithmetic alone (Canonne, Kamath and Steinke 2020, algorithm 2), so the guarantee is that of the program
-and not only that of the formula. Its mean absolute value is 1/sinh(1/t), a little less than t.
+move by d in total have laws within a factor e^(d/t) of each other, like the continuous noise of the same scale.
+It is drawn by whole-number arithmetic alone (Canonne, Kamath and Steinke 2020, algorithm 2), so the guarantee
+is that of the program and not only that of the formula. Its mean absolute value is 1/sinh(1/t), a little less
+than t.
 """
 
 from __future__ import annotations

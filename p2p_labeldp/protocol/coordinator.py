@@ -55,7 +55,14 @@ class Attendance:
 
 class Coordinator:
     def __init__(
-        self, users: int, features: int, rounds: int, cluster: Clusterer, hello_limit: float, round_limit: float
+        self,
+        users: int,
+        features: int,
+        rounds: int,
+        cluster: Clusterer,
+        hello_limit: float,
+        round_limit: float,
+        told: int = LEARNER,
     ) -> None:
         self.users = users
         self.rounds = rounds
@@ -67,6 +74,7 @@ class Coordinator:
         self.clusters: NDArray[np.int64] = np.full(users, -1, dtype=np.int64)
         """Each user's cluster, -1 for the absent; known once everyone is assigned."""
         self._cluster = cluster
+        self._told = told  # who is told that a round is closed
         self._limits = {HELLOS: hello_limit, EXCHANGE: round_limit}
         self._features = np.zeros((users, features), dtype=np.float32)
         self._heard = bytearray(users)  # hello of this user, then done of this round
@@ -123,7 +131,7 @@ class Coordinator:
         self.absent = np.flatnonzero(heard == 0).tolist()
         if len(self._present) == 0:
             self.phase = OVER
-            return iter([(LEARNER, Closed(round_, 0)) for round_ in range(self.rounds)])
+            return iter([(self._told, Closed(round_, 0)) for round_ in range(self.rounds)])
         self.clusters[self._present] = self._cluster(self._present, self._features[self._present])
         self._features = self._features[:0]
         self._start_round(0)
@@ -163,7 +171,7 @@ class Coordinator:
     def _close(self) -> Iterator[Outgoing]:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
         self.attendance[-1].missing = sorted(self._present[heard[self._present] == 0].tolist())
-        closed = LEARNER, Closed(self.round, self.attendance[-1].outcomes["reported"])
+        closed = self._told, Closed(self.round, self.attendance[-1].outcomes["reported"])
         if self.round + 1 < self.rounds:
             self._start_round(self.round + 1)
             return self._broadcast(closed, Round(self.round))

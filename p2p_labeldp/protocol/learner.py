@@ -18,6 +18,7 @@ from p2p_labeldp.protocol.messages import (
     Message,
     Outgoing,
     Refused,
+    Release,
     Report,
     kind_of,
     name_of,
@@ -27,7 +28,15 @@ _NOTHING = -1
 
 
 class Learner:
-    def __init__(self, users: int, rounds: int, labels: int, rounds_limit: float, report_limit: float) -> None:
+    def __init__(
+        self,
+        users: int,
+        rounds: int,
+        labels: int,
+        rounds_limit: float,
+        report_limit: float,
+        teller: int = COORDINATOR,
+    ) -> None:
         self.users = users
         self.labels = labels
         self.rounds = rounds
@@ -40,6 +49,7 @@ class Learner:
         self._expected: list[int | None] = [None] * rounds  # known once a round is closed
         self._outstanding = 0  # reports of closed rounds that have not arrived
         self._limits = (rounds_limit, report_limit)
+        self._teller = teller  # who closes rounds: a keeper of labels, where there is one, passes them on too
 
     @property
     def limit(self) -> float:
@@ -51,9 +61,11 @@ class Learner:
         return self.expired or (self.stage == self.rounds and self._outstanding == 0)
 
     def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
-        if type(message) is Report:
-            self._report(sender, message)
-        elif type(message) is Closed and sender == COORDINATOR:
+        if type(message) is Report and self._teller == COORDINATOR:
+            self._report(sender, message.round, message.label)
+        elif type(message) is Release and sender == self._teller:
+            self._report(message.user, 0, message.label)
+        elif type(message) is Closed and sender == self._teller:
             self._close(message)
         else:
             raise Refused("misdirected", f"the learner takes no {kind_of(message)} from {name_of(sender)}")
@@ -69,23 +81,23 @@ class Learner:
         users = np.flatnonzero(labels != _NOTHING)
         return users, labels[users].astype(np.int64)
 
-    def _report(self, sender: int, message: Report) -> None:
+    def _report(self, sender: int, round_: int, label: int) -> None:
         if not 0 <= sender < self.users:
             raise Refused("misdirected", f"{name_of(sender)} holds no example")
-        if not 0 <= message.round < len(self._reports):
-            raise Refused("out_of_order", f"there is no round {message.round}")
-        if not 0 <= message.label < self.labels:
-            raise Refused("malformed", f"label {message.label} is not below {self.labels}")
-        reports = self._reports[message.round]
+        if not 0 <= round_ < len(self._reports):
+            raise Refused("out_of_order", f"there is no round {round_}")
+        if not 0 <= label < self.labels:
+            raise Refused("malformed", f"label {label} is not below {self.labels}")
+        reports = self._reports[round_]
         if reports[sender] != _NOTHING:
-            raise Refused("duplicate", f"{name_of(sender)} reported already in round {message.round}")
-        expected = self._expected[message.round]
+            raise Refused("duplicate", f"{name_of(sender)} reported already in round {round_}")
+        expected = self._expected[round_]
         if expected is not None:
-            if self.expired or self._received[message.round] == expected:
-                raise Refused("out_of_order", f"round {message.round} is closed")
+            if self.expired or self._received[round_] == expected:
+                raise Refused("out_of_order", f"round {round_} is closed")
             self._outstanding -= 1
-        reports[sender] = message.label
-        self._received[message.round] += 1
+        reports[sender] = label
+        self._received[round_] += 1
 
     def _close(self, message: Closed) -> None:
         """Rounds may be closed in any order: messages overtake each other."""

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 VERSION = 1
 
-COORDINATOR, LEARNER, AUDITOR, HOST = -1, -2, -3, -4
-PARTIES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR, "host": HOST}
+COORDINATOR, LEARNER, AUDITOR, HOST, KEEPER = -1, -2, -3, -4, -5
+PARTIES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR, "host": HOST, "keeper": KEEPER}
 
 MAX_FEATURES = 1 << 16  # 256 KiB of float32: larger than any picture or table row we load
 ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame needs more than 1 MiB
@@ -106,6 +106,15 @@ class Report(Message, frozen=True, tag="report"):
     label: Label
 
 
+class Submit(Message, frozen=True, tag="submit"):
+    label: Label
+
+
+class Release(Message, frozen=True, tag="release"):
+    user: Index
+    label: Label
+
+
 class Done(Message, frozen=True, tag="done"):
     round: RoundNumber
     outcome: Outcome
@@ -127,10 +136,13 @@ class Refusal(Message, frozen=True, tag="refusal"):
 
 
 AnyMessage = (
-    Hello | Roster | Assignment | Round | Ask | Answer | Report | Done | Closed | Goodbye | Refusal
+    Hello | Roster | Assignment | Round | Ask | Answer | Report | Submit | Release | Done | Closed | Goodbye | Refusal
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = (
-    Hello, Roster, Assignment, Round, Ask, Answer, Report, Done, Closed, Goodbye, Refusal,
+    Hello, Roster, Assignment, Round, Ask, Answer, Report,
+    Submit,
+    Release,
+    Done, Closed, Goodbye, Refusal,
 )  # fmt: skip
 KINDS: dict[str, tuple[str, ...]] = {str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES}
 Outgoing = tuple[int, Message]  # (receiver, message)

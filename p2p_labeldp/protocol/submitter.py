@@ -1,0 +1,45 @@
+"""A user of the mechanisms that Algorithm 2 is compared with: she hands over one label and is done.
+
+What she hands over, and to whom, is the trust model: her true label to a curator (cluster_rr, centralized,
+rr_with_prior), her flipped label to a shuffler, her flipped or true label straight to the learner
+(uniform_rr; dp_sgd and none, where the learner is trusted). Assignments, minimum sizes and goodbyes are those
+of ``user``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Done, Outgoing, Refused, Report, Submit
+from p2p_labeldp.protocol.user import ABSTAINING, DONE, User
+
+
+class Submitter(User):
+    """``keeper`` is whom she hands her label to; ``flips`` says whether she flips it first."""
+
+    __slots__ = ("_flips", "_keeper")
+
+    def __init__(self, id_: int, label: int, host: Host, keeper: int, flips: bool) -> None:
+        super().__init__(id_, label, host)
+        self._keeper = keeper
+        self._flips = flips
+
+    def _begin(self, round_: int) -> Sequence[Outgoing]:
+        self.round = round_
+        parameters = self.host.parameters
+        if len(self._roster) < parameters.minimum_size:
+            self.state = ABSTAINING
+            return ((COORDINATOR, Done(round_, "abstained")),)
+        label = self.label
+        if self._flips:
+            flip, _, _, other = self.host.coins(round_, self.id)
+            if flip < parameters.alpha:
+                label = (label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
+        self.noisy = label
+        self.state = DONE
+        handed = Report(round_, label) if self._keeper == LEARNER else Submit(label)
+        return ((self._keeper, handed), (COORDINATOR, Done(round_, "reported")))
+
+    def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
+        raise Refused("misdirected", "nobody is asked for her label in this mechanism")

@@ -1,0 +1,189 @@
+"""What is released for tiny data sets, outcome by outcome, against the promised epsilon and delta.
+
+The laws are written down here from the mechanisms' description: every value of the noise, every coin. Then the
+program's releases are compared with them, so that the promise is about the program.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from p2p_labeldp.mechanisms.catalogue import LabelMechanism, make_mechanism
+
+Law = NDArray[np.float64]  # over all (K^n) tuples of noisy labels, last user fastest
+Users = tuple[int, ...]
+
+
+def noisy_q(labels: Users, label_count: int, tau: float, sigma: float) -> tuple[Law, Law]:
+    """Every q that the noise can lead to, and its probability; what is left out weighs less than 1e-9."""
+    most = math.ceil(sigma * 25)
+    values = np.arange(-most, most + 1)
+    mass = np.tanh(0.5 / sigma) * np.exp(-np.abs(values) / sigma)
+    # Cell by cell first: most noise is clipped, so few values are left to combine.
+    cells = []
+    for count in np.bincount(labels, minlength=label_count):
+        share, place = np.unique(np.clip((count + values) / len(labels), tau, 1.0), return_inverse=True)
+        cells.append((share, np.bincount(place.reshape(-1), weights=mass)))
+    q = np.array(list(itertools.product(*(share for share, _ in cells))))
+    weights = np.array([math.prod(part) for part in itertools.product(*(part for _, part in cells))])
+    for row in q:
+        gap = 1 - row.sum()
+        slack = row - tau if gap < 0 else 1 - row
+        if slack.sum() > 0:
+            row += slack / slack.sum() * gap
+    return q, weights
+
+
+def joint(per_user: list[Law], weights: Law) -> Law:
+    """The law of everyone's noisy label, given for each noise vector each user's own law."""
+    table = weights[:, None]
+    for law in per_user:
+        table = (table[:, :, None] * law[:, None, :]).reshape(len(table), -1)
+    return table.sum(axis=0)
+
+
+def centralized_law(labels: Users, label_count: int, tau: float, sigma: float, chance: float) -> Law:
+    if sigma == math.inf:
+        q, weights = np.full((1, label_count), 1 / label_count), np.ones(1)
+    else:
+        q, weights = noisy_q(labels, label_count, tau, sigma)
+    return joint([chance * q + (1 - chance) * np.eye(label_count)[label] for label in labels], weights)
+
+
+def prior_law(labels: Users, label_count: int, sigma: float, epsilon: float) -> Law:
+    prior, weights = noisy_q(labels, label_count, 0.0, sigma)
+    laws: list[Law] = [np.zeros_like(prior) for _ in labels]
+    grown = math.exp(epsilon)
+    for place, row in enumerate(prior):
+        order = sorted(range(label_count), key=lambda y: (-row[y], y))
+        right = [grown / (grown + k - 1) * sum(row[y] for y in order[:k]) for k in range(1, label_count + 1)]
+        kept = order[: right.index(max(right)) + 1]
+        for law, label in zip(laws, labels, strict=True):
+            for y in kept:
+                if label in kept:
+                    law[place, y] = (grown if y == label else 1) / (grown + len(kept) - 1)
+                else:
+                    law[place, y] = 1 / len(kept)
+    return joint(laws, weights)
+
+
+def flipped_law(labels: Users, label_count: int, alpha: float, shuffled: bool) -> Law:
+    law = np.zeros(label_count ** len(labels))
+    places = range(len(labels))
+    choices = list(itertools.permutations(places) if shuffled else itertools.product(places, repeat=len(labels)))
+    for noisy in itertools.product(range(label_count), repeat=len(labels)):
+        weight = math.prod(
+            1 - alpha if y == label else alpha / (label_count - 1) for y, label in zip(noisy, labels, strict=True)
+        )
+        for chosen in choices:
+            law[index([noisy[j] for j in chosen], label_count)] += weight / len(choices)
+    return law
+
+
+def index(labels: Any, label_count: int) -> int:
+    return int(sum(y * label_count**place for place, y in enumerate(reversed(list(labels)))))
+
+
+def law_of(mechanism: LabelMechanism, label_count: int) -> Callable[[Users], Law]:
+    p = mechanism.parameters
+    if mechanism.kind == "rr_with_prior":
+        return lambda labels: prior_law(labels, label_count, p["sigma"], p["labels_epsilon"])
+    if mechanism.kind in ("peer_to_peer", "shuffle"):
+        return lambda labels: flipped_law(labels, label_count, p["alpha"], mechanism.kind == "shuffle")
+    return lambda labels: centralized_law(labels, label_count, p["tau"], p["sigma"], p["lambda"])
+
+
+CASES = [
+    ("uniform_rr", 0.7, 0.0, 3, 3, {}),
+    ("uniform_rr", 3.0, 0.0, 2, 2, {}),
+    ("cluster_rr", 2.0, 0.0, 2, 1, {"tau": 0.05}),
+    ("cluster_rr", 2.0, 0.0, 2, 3, {"tau": 0.05}),
+    ("cluster_rr", 4.0, 0.0, 3, 2, {"tau": 0.1}),
+    ("centralized", 1.5, 0.0, 2, 3, {"tau": 0.2, "share": 0.9}),
+    ("centralized", 2.0, 0.0, 2, 2, {"tau": 0.0, "share": 1.0}),
+    ("rr_with_prior", 2.0, 0.0, 2, 3, {}),
+    ("rr_with_prior", 5.0, 0.0, 3, 2, {}),
+    ("rr_with_prior", 2.0, 0.0, 2, 1, {"share": 0.4}),
+    ("peer_to_peer", 1.0, 0.05, 2, 3, {}),
+    ("peer_to_peer", 1.0, 0.0, 2, 3, {}),
+    ("peer_to_peer", 1.5, 0.01, 3, 3, {}),
+    ("shuffle", 1.0, 0.05, 2, 3, {}),
+    ("shuffle", 1.5, 0.01, 3, 3, {}),
+]
+
+
+def made(case: tuple[str, float, float, int, int, dict[str, Any]]) -> tuple[LabelMechanism, int, int]:
+    kind, epsilon, delta, label_count, users, options = case
+    mechanism = make_mechanism(
+        kind, epsilon=epsilon, delta=delta, label_count=label_count, cluster_sizes=[users], **options
+    )
+    return mechanism, label_count, users
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-K{case[3]}-n{case[4]}")
+def test_neighbours_release_laws_are_within_the_promise(case: Any) -> None:
+    """All neighbours, all outcomes: delta(epsilon) of the released labels is at most the promised delta."""
+    mechanism, label_count, users = made(case)
+    law = law_of(mechanism, label_count)
+    # Users are interchangeable: the first one's label changes, the others' are sorted.
+    others = list(itertools.combinations_with_replacement(range(label_count), users - 1))
+    for rest in others:
+        laws = [law((label, *rest)) for label in range(label_count)]
+        for one, other in itertools.permutations(laws, 2):
+            assert one.sum() == pytest.approx(1, abs=1e-8)
+            excess = np.maximum(one - math.exp(mechanism.epsilon) * other, 0).sum()
+            assert excess <= mechanism.delta + 1e-8
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-K{case[3]}-n{case[4]}")
+def test_the_program_releases_these_laws(case: Any) -> None:
+    """Chi-squared on 30,000 clusters with the same labels; fails by chance for one seed in a million."""
+    mechanism, label_count, users = made(case)
+    labels = tuple(place % label_count for place in range(users))
+    repeats = 30_000
+    noisy = mechanism.release(np.tile(labels, repeats), np.repeat(np.arange(repeats), users), np.random.default_rng(20))
+    np.testing.assert_array_equal(noisy.users, np.arange(repeats * users))
+    places = noisy.labels.reshape(repeats, users) @ label_count ** np.arange(users)[::-1]
+    seen = np.bincount(places, minlength=label_count**users)
+    expected = law_of(mechanism, label_count)(labels) * repeats
+    assert not seen[expected < 1e-6].any()
+    likely = expected >= 5
+    observed = np.append(seen[likely], seen[~likely].sum())
+    awaited = np.append(expected[likely], expected[~likely].sum())
+    if awaited[-1] < 5:
+        observed, awaited = observed[:-1], awaited[:-1]
+    assert stats.chisquare(observed, awaited * observed.sum() / awaited.sum()).pvalue > 1e-6
+
+
+def test_the_papers_formula_is_exceeded_by_a_mechanism_that_keeps_to_the_corrected_one() -> None:
+    """K=2, n=200, sigma=2, tau=.05, lambda=.99, 100 or 101 ones, event "every noisy label is 0"."""
+    mechanism = make_mechanism(
+        "centralized", label_count=2, cluster_sizes=[200], tau=0.05, sigma=2.0, lambda_=0.99, beta=0.0
+    )
+    assert mechanism.paper_epsilon == pytest.approx(0.684, abs=1e-3)
+    assert mechanism.epsilon == pytest.approx(1.184, abs=1e-3)
+
+    def all_zero(ones: int) -> float:
+        q, weights = noisy_q((0,) * (200 - ones) + (1,) * ones, 2, 0.05, 2.0)
+        return float(weights @ ((0.01 + 0.99 * q[:, 0]) ** (200 - ones) * (0.99 * q[:, 0]) ** ones))
+
+    ratio = math.log(all_zero(100) / all_zero(101))
+    assert ratio == pytest.approx(1.01, abs=0.02)
+    assert mechanism.paper_epsilon < ratio < mechanism.epsilon
+
+
+def test_subsampling_without_exchange_does_not_amplify() -> None:
+    """A label that is kept with chance theta or else reported as nothing: the ratio is the flip's, whatever theta."""
+    alpha = 0.2
+    for theta in (1.0, 0.3, 0.01):
+        zero, one = (np.array([theta * a, theta * (1 - a), 1 - theta]) for a in (1 - alpha, alpha))
+        assert np.log(zero[:2] / one[:2]).max() == pytest.approx(math.log((1 - alpha) / alpha))
+        assert zero[2] == one[2]
