@@ -85,11 +85,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     estimator : any classifier; None is softmax regression with l2 = 1e-4, which wants features of a similar scale
         (pixels in 0..1, or a ``StandardScaler`` before it). Its targets undo the mechanism's known bias; some of them
         are negative. After an exchange (``peer_to_peer``, ``shuffle``) a label says nothing of its reporter, so all
-        members of a cluster share the mean of its reports. Other classifiers take no negative weights: for them
-        targets are cut to their positive part and renormalised, which adds a little bias to shares near 0, and each
-        example becomes up to K weighted rows, so the classifier must take ``sample_weight``. For the mechanisms without
-        exchange that positive part is the noisy label itself: such a classifier learns from noisy labels as they
-        are, and under uniform flips it is right about the most probable class but too unsure of it.
+        members of a cluster share one target, the cluster's shares of labels as far as its reports tell: none
+        negative. Other classifiers learn soft targets as weights: each example becomes up to K weighted rows (mind the
+        memory), and the classifier must take ``sample_weight``. They take no negative weights, so without an
+        exchange only the positive part of a target remains. That is the noisy label itself: such a classifier learns
+        from noisy labels as they are, and under uniform flips it is right about the most probable class but too
+        unsure of it.
     random_state : a number or RandomState repeats a fit exactly, for experiments: who knows it knows the noise. None
         takes the operating system's randomness.
     min_cluster_size : smaller clusters join the nearest one, since mechanisms are calibrated for the smallest; 1 merges
@@ -268,18 +269,17 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
 
 def pooled_targets(users: Codes, targets: Doubles, clusters: Codes) -> tuple[Codes, Doubles]:
-    """Every member of a cluster that reported, with the mean of its reports' targets.
+    """Every member of a cluster that reported, with the cluster's shares of labels as its target.
 
-    An exchanged label belongs to a random member of the cluster, so who reported it means nothing: the mean keeps
-    all there is to know and drops the noise of the assignment. The loss is linear in the targets, so its expectation
-    is the same.
+    An exchanged label belongs to a random member of the cluster, so who reported it means nothing: the mean of the
+    reports' targets keeps all there is to know and drops the noise of the assignment. Shares below 0, which come of
+    undoing flips in small clusters, are cut and the rest rescaled.
     """
     count = int(clusters.max()) + 1
     reports = np.bincount(clusters[users], minlength=count)
     sums = np.stack([np.bincount(clusters[users], column, minlength=count) for column in targets.T], axis=1)
-    means = sums / np.maximum(reports, 1)[:, None]
     members = np.flatnonzero(reports[clusters] > 0).astype(np.int64)
-    return members, means[clusters[members]]
+    return members, _positive_part(sums / np.maximum(reports, 1)[:, None])[clusters[members]]
 
 
 def weighted_rows(targets: Doubles) -> tuple[Codes, Codes, Doubles]:
@@ -287,10 +287,17 @@ def weighted_rows(targets: Doubles) -> tuple[Codes, Codes, Doubles]:
 
     Negative entries are dropped and the rest rescaled, so that an example's weights sum to 1.
     """
-    positive = np.maximum(targets, 0.0)
-    positive /= positive.sum(axis=1, keepdims=True)
+    positive = _positive_part(targets)
     rows, labels = np.nonzero(positive)
     return rows.astype(np.int64), labels.astype(np.int64), positive[rows, labels]
+
+
+def _positive_part(targets: Doubles) -> Doubles:
+    """Rows that sum to 1 without their negative entries, and so again; a row of nothing stays one."""
+    positive = np.maximum(targets, 0.0)
+    total = positive.sum(axis=1, keepdims=True)
+    shares: Doubles = positive / np.where(total > 0, total, 1.0)
+    return shares
 
 
 def _generator(random_state: Any) -> np.random.Generator:

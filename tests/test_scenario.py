@@ -23,6 +23,7 @@ from p2p_labeldp.scenario import (
     Text,
     Whole,
     documentation,
+    key_of,
     load_scenario,
     parse_scenario,
     replace,
@@ -30,7 +31,7 @@ from p2p_labeldp.scenario import (
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.toml"))
 KEYS = [
-    pytest.param(section, item, id=f"{section}.{item.name}")
+    pytest.param(section, item, id=f"{section}.{key_of(item)}")
     for section, cls in SECTIONS.items()
     for item in dataclasses.fields(cls)
 ]
@@ -55,7 +56,7 @@ def test_an_empty_file_is_the_default_scenario() -> None:
 def test_the_defaults_are_the_documented_ones() -> None:
     defaults = {name: default for name, default, _, _ in documentation()}
     assert defaults == {
-        f"{section}.{name}": value
+        f"{section}.{name.rstrip('_')}": value
         for section, table in dataclasses.asdict(Scenario()).items()
         for name, value in table.items()
     }
@@ -73,7 +74,7 @@ def test_every_key_has_a_line_of_documentation_and_a_default_that_its_rule_allow
 
 @pytest.mark.parametrize(("section", "item"), KEYS)
 def test_every_key_can_be_written_in_a_file_and_read_back(section: str, item: dataclasses.Field[Any]) -> None:
-    line = next(line for line in Scenario().to_toml().splitlines() if line.startswith(f"{item.name} = "))
+    line = next(line for line in Scenario().to_toml().splitlines() if line.startswith(f"{key_of(item)} = "))
     assert parse_scenario(f"[{section}]\n{line}\n") == Scenario()
 
 

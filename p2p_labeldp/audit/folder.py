@@ -49,6 +49,8 @@ class RecordedRun:
         if summary.get("engine") == "vectorized":
             raise RequestError(f"{path}: the vectorized engine sends no messages; run it with --engine actors")
         scenario = load_scenario(path / SCENARIO)
+        if scenario.mechanism.kind != "peer_to_peer":
+            raise RequestError(f"{path}: a run of {scenario.mechanism.kind}; audit knows the rules of peer_to_peer")
         trace = Trace.open(path / TRACE)
         if trace.header["users"] != summary["users"]:
             raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")

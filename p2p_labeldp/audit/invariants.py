@@ -327,6 +327,9 @@ class Checker:
         require(not member.left, "goodbye_once", "was dismissed before")
         member.left = True
 
+    def _foreign(self, event: Event, *fields: int) -> None:
+        require(False, "shape", "nobody hands over a label in this mechanism")
+
     def _refusal(self, event: Event, about: int, kind: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
         require(reason.partition(":")[0] in FAULTS, "shape", f"reason {reason!r} names no fault")
@@ -340,6 +343,8 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "ask": Checker._ask,
     "answer": Checker._answer,
     "report": Checker._report,
+    "submit": Checker._foreign,
+    "release": Checker._foreign,
     "done": Checker._done,
     "closed": Checker._closed,
     "goodbye": Checker._goodbye,

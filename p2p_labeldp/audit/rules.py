@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, HOST, KINDS, LEARNER
+from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, HOST, KEEPER, KINDS, LEARNER
 
 INVARIANTS = {
     "order": "records are numbered 0, 1, 2, ... and time never runs back",
@@ -70,6 +70,8 @@ _ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "ask": (("user",), ("user",)),
     "answer": (("user",), ("user",)),
     "report": (("user",), (LEARNER,)),
+    "submit": (("user",), (KEEPER,)),
+    "release": ((KEEPER,), (LEARNER,)),
     "done": (("user",), (COORDINATOR,)),
     "closed": ((COORDINATOR,), (LEARNER,)),
     "goodbye": ((COORDINATOR,), ("user", HOST)),

@@ -217,8 +217,15 @@ def _train(
     learner = plan.scenario.learner
     label_count = len(dataset.classes)
     if kind == "dp_sgd":
+        any_options: dict[str, Any] = dict(options)
         fitted = fit_dp_sgd(
-            dataset.features, dataset.labels, label_count, epsilon=epsilon, delta=delta, generator=generator, **options
+            dataset.features,
+            dataset.labels,
+            label_count,
+            epsilon=epsilon,
+            delta=delta,
+            generator=generator,
+            **any_options,
         )
         model, spent, spent_delta = fitted.model, fitted.plan.epsilon, fitted.plan.delta
     else:

@@ -24,7 +24,7 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta, guarantees
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.engines.treatments import Treatment, treatment_of
+from p2p_labeldp.engines.treatments import Treatment, generator_of, treatment_of
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports
@@ -32,7 +32,7 @@ from p2p_labeldp.mechanisms.coins import SCHEME, make_coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import account_clusters, calibrate
 from p2p_labeldp.scenario import Mechanism, Scenario, replace
-from p2p_labeldp.streams import Purpose, stream
+from p2p_labeldp.streams import Purpose
 
 ENGINES = ("actors", "vectorized")
 HOSTINGS = ("user", "cluster")
@@ -269,7 +269,7 @@ def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome, treatmen
             labels,
             epsilon=scenario.mechanism.epsilon,
             delta=treatment.privacy["model"]["delta"],
-            generator=stream(scenario.coins.seed, Purpose.LEARNER),
+            generator=generator_of(scenario.coins, Purpose.LEARNER),
         )
         return found | {"accuracy": private.model.accuracy(*test)}
     targets = treatment.soft(targets, settings.correct_flips)

@@ -20,7 +20,7 @@ from p2p_labeldp.mechanisms.peer_to_peer import Rosters
 from p2p_labeldp.mechanisms.shuffle import permuted_within
 from p2p_labeldp.privacy import account
 from p2p_labeldp.protocol.messages import KEEPER, LEARNER
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import Coins, Scenario
 from p2p_labeldp.streams import Purpose, stream
 
 Labels = NDArray[np.int64]
@@ -83,10 +83,10 @@ def treatment_of(scenario: Scenario, labels: int, sizes: list[int], delta: float
         local = account("auditor", cluster_size=1, alpha=alpha, theta=1.0, labels=labels).get_epsilon(0.0)
         seen = {"epsilon": local.as_json()["epsilon"], "delta": 0.0, "method": "exact"}
         privacy = {"learner": spent} | dict.fromkeys(("keeper", "network", "auditor"), seen)
-        return Treatment(kind, made.trust, KEEPER, alpha, privacy, _shuffling(scenario.coins.seed))
+        return Treatment(kind, made.trust, KEEPER, alpha, privacy, _shuffling(scenario.coins))
     privacy = {"learner": spent} | _open(("keeper", "network", "auditor"), delta)
     treatment = Treatment(kind, made.trust, KEEPER, 0.0, privacy)
-    treatment.work = _curating(treatment, made, scenario.coins.seed)
+    treatment.work = _curating(treatment, made, scenario.coins)
     return treatment
 
 
@@ -109,18 +109,23 @@ def _open(views: tuple[str, ...], delta: float) -> dict[str, dict[str, Any]]:
     return dict.fromkeys(views, seen)
 
 
-def _shuffling(seed: int) -> Callable[[Labels, Labels, Labels], tuple[Labels, Labels]]:
+def generator_of(coins: Coins, purpose: Purpose) -> np.random.Generator:
+    """The seed's stream for a purpose, or the operating system's randomness where the coins are its own."""
+    return stream(coins.seed, purpose) if coins.source == "seeded" else np.random.default_rng()
+
+
+def _shuffling(coins: Coins) -> Callable[[Labels, Labels, Labels], tuple[Labels, Labels]]:
     def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
-        return users, permuted_within(labels, Rosters.of(clusters), stream(seed, Purpose.KEEPER))
+        return users, permuted_within(labels, Rosters.of(clusters), generator_of(coins, Purpose.KEEPER))
 
     return work
 
 
 def _curating(
-    treatment: Treatment, made: LabelMechanism, seed: int
+    treatment: Treatment, made: LabelMechanism, coins: Coins
 ) -> Callable[[Labels, Labels, Labels], tuple[Labels, Labels]]:
     def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
-        noisy = made.release(labels, clusters, stream(seed, Purpose.KEEPER))
+        noisy = made.release(labels, clusters, generator_of(coins, Purpose.KEEPER))
         treatment.targets = noisy.targets
         return users[noisy.users], noisy.labels
 

@@ -11,7 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from p2p_labeldp.protocol.host import Host
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Done, Outgoing, Refused, Report, Submit
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    LEARNER,
+    Answer,
+    Ask,
+    Done,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    Round,
+    Submit,
+)
 from p2p_labeldp.protocol.user import ABSTAINING, DONE, User
 
 
@@ -24,6 +36,12 @@ class Submitter(User):
         super().__init__(id_, label, host)
         self._keeper = keeper
         self._flips = flips
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        if type(message) in (Ask, Answer, Round):
+            # Above all she answers nobody: what she holds may be her true label.
+            raise Refused("misdirected", "labels are not exchanged in this mechanism")
+        return super().receive(sender, message)
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
         self.round = round_
@@ -40,6 +58,3 @@ class Submitter(User):
         self.state = DONE
         handed = Report(round_, label) if self._keeper == LEARNER else Submit(label)
         return ((self._keeper, handed), (COORDINATOR, Done(round_, "reported")))
-
-    def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
-        raise Refused("misdirected", "nobody is asked for her label in this mechanism")

@@ -161,7 +161,7 @@ def population(users: int = 3000, labels: int = 3, clusters: int = 10) -> tuple[
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_release_is_repeatable_and_well_formed(kind: str) -> None:
     labels, clusters = population()
-    mechanism = make(kind, 4.0, cluster_sizes=np.bincount(clusters))
+    mechanism = make(kind, 8.0, cluster_sizes=np.bincount(clusters))
     before = labels.copy()
     first, second = (mechanism.release(labels, clusters, np.random.default_rng(8)) for _ in range(2))
     other = mechanism.release(labels, clusters, np.random.default_rng(9))
@@ -317,8 +317,8 @@ def test_a_tau_from_private_labels_earns_a_warning_that_says_why() -> None:
         ("peer_to_peer", {"theta": 1.5}, r"mechanism\.theta"),
         ("peer_to_peer", {"minimum_size": 100}, r"mechanism\.minimum_size is 100; the largest cluster has 60"),
         ("peer_to_peer", {"delta": 0.9}, r"privacy\.delta is 0\.9"),
-        ("peer_to_peer", {"epsilon": 1e-9}, r"mechanism\.epsilon is 1e-09; at most"),
-        ("shuffle", {"epsilon": 50.0}, r"mechanism\.epsilon is 50; .* at most"),
+        ("peer_to_peer", {"epsilon": 1e-8, "delta": 0.0}, r"mechanism\.epsilon 1e-08 .* the least reachable is"),
+        ("shuffle", {"epsilon": 50.0}, r"mechanism\.epsilon is 50; at most 21"),
         ("rr_with_prior", {"share": 1.0}, r"mechanism\.share"),
         ("rr_with_prior", {"prior": [0.5, 0.5]}, r"mechanism\.prior"),
         ("dp_sgd", {}, r"dp_sgd is a learner"),

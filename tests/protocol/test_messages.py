@@ -30,9 +30,11 @@ from p2p_labeldp.protocol.messages import (
     Hello,
     Refusal,
     Refused,
+    Release,
     Report,
     Roster,
     Round,
+    Submit,
     decode,
     encode,
     kind_of,
@@ -47,6 +49,8 @@ ONE_OF_EACH: list[AnyMessage] = [
     Ask(0),
     Answer(0, 9),
     Report(0, 9),
+    Submit(4),
+    Release(7, 2),
     Done(0, "reported"),
     Closed(0, 12),
     Goodbye(),
@@ -55,7 +59,7 @@ ONE_OF_EACH: list[AnyMessage] = [
 
 FIELDS: dict[str, Any] = {
     "version": 1, "features": b"\0\0\0\0", "cluster": 0, "first": 0, "members": b"", "size": 1, "place": 0, "round": 0,
-    "label": 1, "outcome": "dropped", "reports": 0, "about": 1, "kind": "ask", "reason": "why",
+    "label": 1, "user": 3, "outcome": "dropped", "reports": 0, "about": 1, "kind": "ask", "reason": "why",
 }  # fmt: skip
 
 

@@ -1,0 +1,104 @@
+"""Every mechanism a scenario can name runs through both engines and gives the same noisy data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from p2p_labeldp.audit import audit_runs
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import MECHANISM_KINDS, parse_scenario
+
+SCENARIO = """
+[data]
+name = "synthetic"
+users = 200
+groups = 4
+labels = 3
+sharpness = 3.0
+[clusters]
+method = "given"
+minimum_size = 45
+[learner]
+correct_flips = true
+"""
+OTHERS = [kind for kind in MECHANISM_KINDS if kind != "peer_to_peer"]
+
+
+def settings(kind: str) -> list[str]:
+    return [f"mechanism.kind={kind}", "mechanism.epsilon=2.0"]
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_engines_agree_on_every_mechanism(kind: str) -> None:
+    scenario = parse_scenario(SCENARIO, overrides=settings(kind))
+    summaries = [
+        run(scenario, engine="vectorized").summary,
+        run(scenario).summary,
+        run(parse_scenario(SCENARIO, overrides=[*settings(kind), "network.jitter=1.0"]), hosting="cluster").summary,
+    ]
+    for key in ("noisy_sha256", "accuracy", "privacy", "reports", "trust"):
+        assert all(summary[key] == summaries[0][key] for summary in summaries), key
+    assert summaries[0]["reports"] < 200, "a cluster below the minimum abstains"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OTHERS if kind not in ("none", "dp_sgd")])
+def test_the_learner_is_kept_to_the_epsilon_that_was_asked_for(kind: str) -> None:
+    summary = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary
+    assert 0.999 * 2.0 <= summary["privacy"]["learner"]["epsilon"] <= 2.0
+
+
+@pytest.mark.parametrize("kind", ["cluster_rr", "centralized", "rr_with_prior", "none", "dp_sgd"])
+def test_whoever_sees_true_labels_has_no_bound(kind: str) -> None:
+    privacy = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary["privacy"]
+    assert privacy["network"]["epsilon"] == "inf"
+    assert "true label" in privacy["network"]["reason"]
+
+
+def test_a_curator_sees_true_labels_and_a_shuffler_does_not() -> None:
+    kept = {
+        kind: run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary["privacy"]["keeper"]
+        for kind in ("cluster_rr", "shuffle")
+    }
+    assert kept["cluster_rr"]["epsilon"] == "inf"
+    assert kept["shuffle"]["epsilon"] < 10
+
+
+def test_the_parameters_of_algorithm_1_can_all_be_given() -> None:
+    given = ["mechanism.kind=centralized", "mechanism.sigma=4", "mechanism.lambda=0.5", "mechanism.tau=0.1"]
+    scenario = parse_scenario(SCENARIO, overrides=[*given, "mechanism.beta=0.5"])
+    summary = run(scenario).summary
+    # 2/sigma + log(1 + (1-lambda)/(lambda tau))
+    assert summary["privacy"]["learner"]["epsilon"] == pytest.approx(0.5 + 2.3978952727983707)
+    assert summary["noisy_sha256"] == run(scenario, engine="vectorized").summary["noisy_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["mechanism.kind=uniform_rr"], "mechanism.epsilon is missing"),
+        (["mechanism.kind=centralized"], "or sigma and lambda"),
+        (["mechanism.kind=shuffle", "mechanism.rounds=2"], "mechanism.rounds"),
+        (["mechanism.kind=cluster_rr", "mechanism.epsilon=1", "mechanism.tau=0.5"], "mechanism.tau"),
+        (["mechanism.kind=centralized", "mechanism.epsilon=1", "mechanism.beta=1"], "mechanism.beta"),
+        (["mechanism.kind=magic"], "one of"),
+    ],
+)
+def test_a_mechanism_that_cannot_be_is_refused_in_one_line(overrides: list[str], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        run(parse_scenario(SCENARIO, overrides=overrides), engine="vectorized")
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_systems_coins_give_another_data_set_each_time() -> None:
+    scenario = parse_scenario(SCENARIO, overrides=[*settings("cluster_rr"), "coins.source=system"])
+    assert len({run(scenario, engine="vectorized").summary["noisy_sha256"] for _ in range(2)}) == 2
+
+
+def test_audit_says_that_it_knows_peer_to_peer_only(tmp_path: Path) -> None:
+    run(parse_scenario(SCENARIO, overrides=settings("shuffle")), out=tmp_path / "run")
+    with pytest.raises(RequestError, match="a run of shuffle"):
+        audit_runs([tmp_path / "run"])

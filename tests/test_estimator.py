@@ -1,0 +1,258 @@
+import doctest
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from p2p_labeldp import estimator as module
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.estimator import LabelPrivateClassifier, pooled_targets, weighted_rows
+from p2p_labeldp.learning import fit_softmax, one_hot
+from p2p_labeldp.mechanisms.catalogue import KINDS
+
+DIGITS, NAMES = load_digits(return_X_y=True)
+DIGITS = DIGITS / 16
+BLOBS, WHICH = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+EVERY = (*KINDS, "dp_sgd")
+
+
+@parametrize_with_checks(
+    [
+        LabelPrivateClassifier(),
+        LabelPrivateClassifier("cluster_rr"),
+        LabelPrivateClassifier("dp_sgd"),
+        LabelPrivateClassifier(estimator=LogisticRegression()),
+    ]
+)
+def test_it_keeps_scikit_learns_conventions(estimator, check):
+    with warnings.catch_warnings():
+        # The check reports the checks it skipped by a warning of its own.
+        warnings.filterwarnings("ignore", category=UserWarning, module="sklearn.utils.estimator_checks")
+        check(estimator)
+
+
+@pytest.mark.parametrize("mechanism", EVERY)
+def test_every_mechanism_fits_predicts_and_says_what_it_spent(mechanism):
+    classifier = LabelPrivateClassifier(mechanism, epsilon=3.0, delta=1e-5, random_state=1).fit(BLOBS, WHICH)
+    assert classifier.score(BLOBS, WHICH) > 0.9
+    privacy = classifier.privacy_
+    assert privacy.mechanism == mechanism
+    assert privacy.relation == "replace"
+    assert privacy.trust.endswith(".")
+    assert privacy.method in ("exact", "upper_bound")
+    if mechanism == "none":
+        assert privacy.epsilon == np.inf
+    else:
+        assert 0.999 * 3.0 <= privacy.epsilon <= 3.0
+        assert privacy.delta <= 1e-5
+        assert privacy.parameters
+    assert sum(privacy.cluster_sizes) == (0 if mechanism == "dp_sgd" else 600)
+
+
+def test_without_a_mechanism_it_is_softmax_regression():
+    classifier = LabelPrivateClassifier("none").fit(DIGITS, NAMES)
+    plain = fit_softmax(DIGITS, one_hot(NAMES, 10), module.L2)
+    assert np.allclose(classifier.predict_proba(DIGITS), plain.predict_proba(DIGITS))
+
+
+def test_more_epsilon_teaches_more():
+    scores = [
+        LabelPrivateClassifier("uniform_rr", epsilon=epsilon, random_state=0).fit(DIGITS, NAMES).score(DIGITS, NAMES)
+        for epsilon in (0.05, 3.0, 8.0)
+    ]
+    assert scores[0] < 0.5 < scores[1] < scores[2]
+
+
+@pytest.mark.parametrize("mechanism", EVERY)
+def test_the_same_random_state_gives_the_same_model_and_none_another(mechanism):
+    def shares(state):
+        return LabelPrivateClassifier(mechanism, random_state=state).fit(BLOBS, WHICH).predict_proba(BLOBS)
+
+    assert np.array_equal(shares(3), shares(3))
+    if mechanism != "none":
+        assert not np.array_equal(shares(None), shares(None))
+
+
+def test_fitting_leaves_numpys_global_stream_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    LabelPrivateClassifier("cluster_rr", clusterer=KMeans(3, n_init=1), estimator=RandomForestClassifier(5)).fit(
+        BLOBS, WHICH
+    )
+    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_string_labels_come_back_as_strings():
+    names = np.array(["ash", "birch", "cedar"])[WHICH]
+    classifier = LabelPrivateClassifier("cluster_rr", epsilon=3.0, random_state=0).fit(BLOBS, names)
+    assert list(classifier.classes_) == ["ash", "birch", "cedar"]
+    assert classifier.score(BLOBS, names) > 0.9
+
+
+@pytest.mark.parametrize(
+    "learner", [LogisticRegression(), RandomForestClassifier(20), GaussianNB(), make_pipeline(GaussianNB())]
+)
+@pytest.mark.parametrize("mechanism", ["cluster_rr", "none"])
+def test_any_classifier_may_learn_from_noisy_labels(mechanism, learner):
+    classifier = LabelPrivateClassifier(mechanism, epsilon=3.0, estimator=learner, random_state=0).fit(BLOBS, WHICH)
+    assert classifier.score(BLOBS, WHICH) > 0.85
+    assert np.allclose(classifier.predict_proba(BLOBS).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("learner", [LogisticRegression(), RandomForestClassifier(20), GaussianNB()])
+@pytest.mark.parametrize("mechanism", ["peer_to_peer", "shuffle"])
+def test_classifiers_that_take_weights_learn_soft_targets(mechanism, learner):
+    classifier = LabelPrivateClassifier(mechanism, epsilon=3.0, estimator=learner, random_state=0).fit(BLOBS, WHICH)
+    assert classifier.score(BLOBS, WHICH) > 0.9
+
+
+def test_soft_targets_refuse_a_classifier_without_weights():
+    with pytest.raises(RequestError, match="KNeighborsClassifier does not"):
+        LabelPrivateClassifier(estimator=KNeighborsClassifier()).fit(BLOBS, WHICH)
+
+
+def test_a_classifier_without_probabilities_predicts_and_offers_none():
+    classifier = LabelPrivateClassifier("cluster_rr", epsilon=3.0, estimator=LinearSVC(), random_state=0)
+    assert classifier.fit(BLOBS, WHICH).score(BLOBS, WHICH) > 0.85
+    assert not hasattr(classifier, "predict_proba")
+
+
+@pytest.mark.parametrize("clusterer", [KMeans(4, n_init=1), AgglomerativeClustering(3), DBSCAN(eps=0.8)])
+def test_any_clusterer_may_group_the_examples(clusterer):
+    classifier = LabelPrivateClassifier("cluster_rr", epsilon=3.0, clusterer=clusterer, random_state=0)
+    classifier.fit(BLOBS, WHICH)
+    assert classifier.score(BLOBS, WHICH) > 0.9
+    assert min(classifier.privacy_.cluster_sizes) >= 10
+    assert np.array_equal(np.bincount(classifier.clusters_), classifier.privacy_.cluster_sizes)
+
+
+def test_the_clusters_do_not_depend_on_the_labels():
+    one, other = (
+        LabelPrivateClassifier("peer_to_peer", random_state=4).fit(BLOBS, labels).clusters_
+        for labels in (WHICH, np.roll(WHICH, 1))
+    )
+    assert np.array_equal(one, other)
+
+
+def test_small_clusters_join_others_unless_told_otherwise():
+    lonely = np.vstack([BLOBS, [[100.0, 100.0]]])
+    labels = np.append(WHICH, 0)
+    for least, count in ((1, 4), (10, 3)):
+        classifier = LabelPrivateClassifier(
+            "cluster_rr", clusterer=KMeans(4, n_init=3), min_cluster_size=least, random_state=0
+        ).fit(lonely, labels)
+        assert len(classifier.privacy_.cluster_sizes) == count
+
+
+def test_it_works_in_a_pipeline_and_a_grid_search():
+    pipeline = make_pipeline(StandardScaler(), LabelPrivateClassifier("cluster_rr", random_state=0))
+    grid = {"labelprivateclassifier__epsilon": [0.5, 4.0], "labelprivateclassifier__mechanism": ["cluster_rr", "none"]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(BLOBS, WHICH)
+    assert search.best_score_ > 0.9
+    assert search.best_estimator_[-1].privacy_.cluster_sizes
+
+
+def test_a_clone_has_the_settings_and_nothing_learned():
+    fitted = LabelPrivateClassifier("cluster_rr", clusterer=KMeans(3), mechanism_options={"tau": 0.02}).fit(BLOBS, WHICH)
+    copy = clone(fitted)
+    assert copy.mechanism_options == {"tau": 0.02}
+    assert copy.clusterer.n_clusters == 3
+    with pytest.raises(NotFittedError):
+        copy.predict(BLOBS)
+
+
+def test_options_reach_the_mechanism():
+    classifier = LabelPrivateClassifier("cluster_rr", mechanism_options={"tau": 0.02}).fit(BLOBS, WHICH)
+    assert classifier.privacy_.parameters["tau"] == 0.02
+    descent = LabelPrivateClassifier("dp_sgd", mechanism_options={"clip": 2.0, "relation": "add_or_remove"})
+    privacy = descent.fit(BLOBS, WHICH).privacy_
+    assert privacy.parameters["clip"] == 2.0
+    assert privacy.relation == "add_or_remove"
+
+
+@pytest.mark.parametrize("mechanism", EVERY)
+def test_a_single_class_is_no_secret_and_costs_nothing(mechanism):
+    classifier = LabelPrivateClassifier(mechanism).fit(BLOBS, np.full(600, "only"))
+    assert set(classifier.predict(BLOBS)) == {"only"}
+    assert classifier.privacy_.epsilon == 0
+    assert np.array_equal(classifier.predict_proba(BLOBS), np.ones((600, 1)))
+
+
+@pytest.mark.parametrize("mechanism", EVERY)
+@pytest.mark.parametrize("count", [2, 3, 11])
+def test_the_smallest_data_sets_work(mechanism, count):
+    classifier = LabelPrivateClassifier(mechanism, random_state=0).fit(BLOBS[:count], np.arange(count) % 2)
+    assert classifier.predict(BLOBS).shape == (600,)
+    assert np.allclose(classifier.predict_proba(BLOBS).sum(axis=1), 1)
+
+
+def test_when_no_one_reports_nothing_is_known():
+    options = {"theta": 1e-9}
+    classifier = LabelPrivateClassifier(random_state=0, mechanism_options=options).fit(BLOBS, WHICH)
+    assert np.allclose(classifier.predict_proba(BLOBS), 1 / 3)
+
+
+def test_noisy_labels_of_one_class_alone_predict_it():
+    classifier = LabelPrivateClassifier("none", estimator=LogisticRegression(), random_state=0)
+    classifier.classes_ = np.array([0, 1, 2])
+    constant = classifier._learn(BLOBS, one_hot(np.full(600, 2), 3), np.random.default_rng(0))
+    assert np.array_equal(constant.predict_proba(BLOBS[:1]), [[0, 0, 1]])
+
+
+def test_a_class_that_no_noisy_label_names_has_probability_zero():
+    labels = np.arange(600) % 2
+    classifier = LabelPrivateClassifier("none", estimator=GaussianNB()).fit(BLOBS, np.append(labels[:-1], 2))
+    classifier.estimator_ = GaussianNB().fit(BLOBS, labels * 2)
+    shares = classifier.predict_proba(BLOBS)
+    assert shares.shape == (600, 3)
+    assert not shares[:, 1].any()
+
+
+def test_pooled_targets_are_the_shares_of_each_cluster_that_reported():
+    clusters = np.array([0, 0, 1, 1, 1, 2])
+    users = np.array([0, 2, 4])
+    targets = np.array([[1.5, -0.5], [1.0, 0.0], [0.0, 1.0]])
+    members, shares = pooled_targets(users, targets, clusters)
+    assert members.tolist() == [0, 1, 2, 3, 4]
+    assert shares.tolist() == [[1, 0], [1, 0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
+
+
+def test_weighted_rows_keep_the_positive_part_of_each_example():
+    rows, labels, weights = weighted_rows(np.array([[1.5, -0.25, -0.25], [0.6, 0.6, -0.2], [0.0, 0.0, 1.0]]))
+    assert rows.tolist() == [0, 1, 1, 2]
+    assert labels.tolist() == [0, 0, 1, 2]
+    assert weights.tolist() == [1, 0.5, 0.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"mechanism": "magic"}, "mechanism is 'magic'"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"delta": 2.0}, "delta"),
+        ({"mechanism": "dp_sgd", "estimator": GaussianNB()}, "leave estimator at None"),
+        ({"mechanism_options": {"tua": 1}}, "tua"),
+        ({"mechanism": "dp_sgd", "mechanism_options": {"tua": 1}}, "tua"),
+        ({"min_cluster_size": 0}, "minimum_size"),
+    ],
+)
+def test_a_wrong_request_names_its_field(settings, named):
+    with pytest.raises(ValueError, match=named):
+        LabelPrivateClassifier(**settings).fit(BLOBS, WHICH)
+
+
+def test_the_example_of_the_docstring_runs():
+    assert doctest.testmod(module).attempted >= 5
+    assert doctest.testmod(module).failed == 0
