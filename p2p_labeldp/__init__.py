@@ -18,6 +18,7 @@ _HOMES = {
     "parse_scenario": "scenario",
     "Run": "engines",
     "run": "engines",
+    "LabelPrivateClassifier": "estimator",
 }
 
 __all__ = sorted(_HOMES)

@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from p2p_labeldp.data.clusters import given_clusters, kmeans_clusters
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning.dp_sgd import TRUST, fit_dp_sgd
+from p2p_labeldp.learning.dp_sgd import OPTIONS, TRUST, fit_dp_sgd
 from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, fit_softmax
 from p2p_labeldp.learning.targets import one_hot
 from p2p_labeldp.mechanisms.catalogue import KINDS, make_mechanism
@@ -51,10 +51,11 @@ _MOST_CLUSTERS, _MEAN_SIZE = 100, 50
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one ``fit`` cost: ``epsilon`` at ``delta``, really spent, when one example is exchanged as ``relation`` says.
+    """What one ``fit`` spent: ``epsilon`` at ``delta``, for neighbours as ``relation`` says.
 
-    ``trust`` says who must be trusted for it to hold, ``method`` how the number was found (``exact`` or
-    ``upper_bound``), ``parameters`` the mechanism's own, ``cluster_sizes`` the clusters it was calibrated for.
+    ``replace`` is one label replaced, and for dp_sgd one whole example. ``trust`` says who must be trusted for it to
+    hold, ``method`` how the number was found (``exact`` or ``upper_bound``), ``parameters`` are the mechanism's own,
+    ``cluster_sizes`` the clusters it was calibrated for.
     """
 
     mechanism: str
@@ -79,7 +80,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     mechanism : one of ``uniform_rr``, ``cluster_rr``, ``centralized``, ``peer_to_peer``, ``shuffle``,
         ``rr_with_prior``, ``none`` or ``dp_sgd``. The last protects whole examples while learning softmax regression;
         it needs the extra ``accounting`` and takes no estimator.
-    epsilon, delta : the most that a fit may spend. Mechanisms with pure epsilon leave delta at 0.
+    epsilon, delta : the most that a fit may spend. Mechanisms with pure epsilon leave delta at 0. With epsilon
+        None, ``mechanism_options`` must give the mechanism's parameters, and ``privacy_`` says what they cost.
     clusterer : any clusterer of scikit-learn (``fit_predict``), such as ``KMeans(100)``; it sees the features alone.
         None is k-means with n // 50 clusters, at least 1 and at most 100.
     estimator : any classifier; None is softmax regression with l2 = 1e-4, which wants features of a similar scale
@@ -105,10 +107,15 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     estimator_ : the fitted classifier, whose labels are positions in ``classes_``; a `SoftmaxModel` by default.
     """
 
+    classes_: NDArray[Any]
+    privacy_: Privacy
+    clusters_: Codes | None
+    estimator_: Any
+
     def __init__(
         self,
         mechanism: str = "peer_to_peer",
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-6,
         clusterer: Any = None,
         estimator: Any = None,
@@ -147,7 +154,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         best: NDArray[Any] = self.classes_[self.estimator_.predict(features)]
         return best
 
-    @available_if(_tells_probabilities)
+    @available_if(_tells_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Doubles:
         features = self._validated(X)
         found: Doubles = np.asarray(self.estimator_.predict_proba(features), dtype=np.float64)
@@ -173,7 +180,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _descend(self, features: Matrix, codes: Codes, generator: np.random.Generator) -> None:
         if self.estimator is not None:
             raise RequestError("mechanism dp_sgd learns softmax regression itself: leave estimator at None")
+        if self.epsilon is None:
+            raise RequestError("epsilon is None; dp_sgd needs a positive one")
         options = dict(self.mechanism_options or {})
+        for name in options:
+            if name not in OPTIONS:
+                raise RequestError(f"mechanism_options has {name!r}; dp_sgd allows {', '.join(OPTIONS)}")
         fit = fit_dp_sgd(
             features,
             codes,
@@ -191,9 +203,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             "steps": float(plan.steps),
             "clip": float(options.get("clip", 1.0)),
         }
-        self.privacy_ = Privacy(
-            "dp_sgd", plan.epsilon, plan.delta, plan.relation, plan.method, TRUST, parameters, ()
-        )
+        self.privacy_ = Privacy("dp_sgd", plan.epsilon, plan.delta, plan.relation, plan.method, TRUST, parameters, ())
 
     def _release(self, features: Matrix, codes: Codes, generator: np.random.Generator) -> None:
         clusters = self._cluster(features, generator)

@@ -77,13 +77,18 @@ def test_more_epsilon_teaches_more():
 
 
 @pytest.mark.parametrize("mechanism", EVERY)
-def test_the_same_random_state_gives_the_same_model_and_none_another(mechanism):
+def test_the_same_random_state_gives_the_same_model(mechanism):
     def shares(state):
         return LabelPrivateClassifier(mechanism, random_state=state).fit(BLOBS, WHICH).predict_proba(BLOBS)
 
     assert np.array_equal(shares(3), shares(3))
-    if mechanism != "none":
-        assert not np.array_equal(shares(None), shares(None))
+
+
+@pytest.mark.parametrize("mechanism", ["uniform_rr", "cluster_rr", "dp_sgd"])
+def test_without_a_random_state_the_noise_is_new_every_time(mechanism):
+    classifier = LabelPrivateClassifier(mechanism, epsilon=0.5)
+    one, other = (classifier.fit(BLOBS, WHICH).predict_proba(BLOBS) for _ in range(2))
+    assert not np.array_equal(one, other)
 
 
 def test_fitting_leaves_numpys_global_stream_alone():
@@ -165,7 +170,9 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
 
 
 def test_a_clone_has_the_settings_and_nothing_learned():
-    fitted = LabelPrivateClassifier("cluster_rr", clusterer=KMeans(3), mechanism_options={"tau": 0.02}).fit(BLOBS, WHICH)
+    fitted = LabelPrivateClassifier("cluster_rr", clusterer=KMeans(3), mechanism_options={"tau": 0.02}).fit(
+        BLOBS, WHICH
+    )
     copy = clone(fitted)
     assert copy.mechanism_options == {"tau": 0.02}
     assert copy.clusterer.n_clusters == 3
@@ -199,8 +206,8 @@ def test_the_smallest_data_sets_work(mechanism, count):
 
 
 def test_when_no_one_reports_nothing_is_known():
-    options = {"theta": 1e-9}
-    classifier = LabelPrivateClassifier(random_state=0, mechanism_options=options).fit(BLOBS, WHICH)
+    options = {"alpha": 0.3, "theta": 1e-12}
+    classifier = LabelPrivateClassifier(epsilon=None, random_state=0, mechanism_options=options).fit(BLOBS, WHICH)
     assert np.allclose(classifier.predict_proba(BLOBS), 1 / 3)
 
 
@@ -245,6 +252,7 @@ def test_weighted_rows_keep_the_positive_part_of_each_example():
         ({"mechanism": "dp_sgd", "estimator": GaussianNB()}, "leave estimator at None"),
         ({"mechanism_options": {"tua": 1}}, "tua"),
         ({"mechanism": "dp_sgd", "mechanism_options": {"tua": 1}}, "tua"),
+        ({"mechanism": "dp_sgd", "epsilon": None}, "epsilon is None"),
         ({"min_cluster_size": 0}, "minimum_size"),
     ],
 )

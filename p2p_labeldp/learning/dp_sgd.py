@@ -13,13 +13,14 @@ clipped gradients gets Gaussian noise of standard deviation ``noise_multiplier``
 expected batch size, which is public, never by the actual one.
 
 **The neighbouring relation is named.** ``replace`` (the other mechanisms' relation, of which replacing a label is a
-case) exchanges one clipped gradient g for another, g': it moves the sum by up to 2C, not C. Of all g, g' within C
+case) exchanges one clipped gradient g for another, g': it moves the sum by up to 2C, not C. Given the rest of
+the batch, of all g, g' within C
 
     (1-q) N(0, s^2) + q N(g, s^2)   against   (1-q) N(0, s^2) + q N(g', s^2)
 
 are furthest apart, at every epsilon, when g and g' are opposite and both of length C; that pair is dp-accounting's
 REPLACE_ONE. Proof, for the hockey-stick divergence at a factor a >= 1 (a < 1 follows by exchanging the two): it is
-attained on the set where q e^(g.x - |g|^2/2) > (a-1)(1-q) + a q e^(g'.x - |g'|^2/2), in units of s, and by the
+attained on the set S where q e^(g.x - |g|^2/2) > (a-1)(1-q) + a q e^(g'.x - |g'|^2/2), in units of s, and by the
 envelope theorem its derivative in g or g' is that of q P_g(S) - a q P_g'(S) with S held fixed. Along each line
 parallel to t, perpendicular to g' and pointing away from g, S is a half-line towards -t, so turning g' away from g
 lowers P_g'(S) until the two are opposite. Then S is a half-line x > c, and lengthening g raises P_g(S) while
@@ -27,8 +28,8 @@ lengthening g' lowers P_g'(S). Dominating pairs compose, also adaptively. ``add_
 that DP-SGD is usually quoted for; at equal noise its epsilon is about half.
 
 **Noise is calibrated by privacy loss distributions** (dp-accounting, the extra ``accounting``), which round up: the
-epsilon spent is never above the target and at least .999 of it. The noise is numpy's double-precision normal
-variate; the guarantee is that of real arithmetic.
+epsilon spent is never above the target, and at least .999 of it unless a noise multiplier of 0.02 already spends less.
+The noise is numpy's double-precision normal variate; the guarantee is that of real arithmetic.
 """
 
 import math
@@ -43,6 +44,8 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel
 
 RELATIONS = ("replace", "add_or_remove")
+OPTIONS = ("relation", "clip", "batch_size", "epochs", "learning_rate", "l2")
+"""What may be set besides epsilon and delta."""
 TRUST = (
     "The learner sees every example and its true label; whoever sees the model (every iterate, even) learns little "
     "about any one example, features included."

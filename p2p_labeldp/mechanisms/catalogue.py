@@ -126,13 +126,19 @@ class LabelMechanism:
     method: str
     """Either exact, or upper_bound where what is spent may be less than ``epsilon``."""
     parameters: dict[str, float]
+    label_count: int
     run: Release
     paper_epsilon: float | None = None
     """What the paper's theorem would say (Algorithm 1 only). Too small: for comparison."""
 
     def release(self, labels: Labels, clusters: Labels, generator: np.random.Generator) -> Noisy:
         """Noisy labels of users 0..n-1, given everyone's label and cluster."""
-        return self.run(np.asarray(labels, dtype=np.int64), np.asarray(clusters, dtype=np.int64), generator)
+        labels, clusters = np.asarray(labels, dtype=np.int64), np.asarray(clusters, dtype=np.int64)
+        if labels.ndim != 1 or labels.shape != clusters.shape or not len(labels):
+            raise ValueError(f"labels {labels.shape} and clusters {clusters.shape} must be one of each per user")
+        if labels.min() < 0 or labels.max() >= self.label_count or clusters.min() < 0:
+            raise ValueError(f"labels must lie in 0..{self.label_count - 1}, clusters from 0 on")
+        return self.run(labels, clusters, generator)
 
 
 def make_mechanism(
@@ -162,7 +168,7 @@ def make_mechanism(
     sizes = np.unique(np.asarray(cluster_sizes, dtype=np.int64).ravel())
     if not len(sizes) or sizes[0] < 0 or sizes[-1] == 0:
         raise RequestError("cluster sizes must include a cluster with at least one user, and none below 0")
-    budget = None if epsilon is None or epsilon == 0 else Budget(float(epsilon), float(delta))
+    budget = None if kind == "none" or epsilon is None or epsilon == 0 else Budget(float(epsilon), float(delta))
     if options.pop("tau_from_labels", False):
         warn_private_tau()
     return _MAKERS[kind](kind, budget, float(delta), int(label_count), sizes[sizes > 0], options)
@@ -210,7 +216,15 @@ def _centralized(
     beta = found.chance if options.get("correct", False) else options.get("beta", 0.0)
     if not 0 <= beta < 1:
         raise RequestError(f"mechanism.beta is {beta}; at least 0 and less than 1")
-    return _algorithm_1(kind, found, float(beta), label_count, continuous=bool(options.get("continuous", False)))
+    continuous = bool(options.get("continuous", False))
+    if continuous:
+        warnings.warn(
+            "mechanism.continuous noise is drawn in floating point, which can give counts away: the stated epsilon is "
+            "that of the formula, not of the program",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    return _algorithm_1(kind, found, float(beta), label_count, continuous=continuous)
 
 
 def _algorithm_1(
@@ -230,6 +244,7 @@ def _algorithm_1(
         0.0,
         method,
         {"tau": tau, "sigma": sigma, "lambda": chance, "beta": beta},
+        label_count,
         _Centralized(found, beta, label_count, continuous),
         centralized_epsilon_as_printed(sigma, tau, chance),
     )
@@ -252,7 +267,7 @@ class _Centralized:
 
 
 def _cluster_count(clusters: Labels) -> int:
-    return int(clusters.max()) + 1 if len(clusters) else 0
+    return int(clusters.max()) + 1
 
 
 def _flipped(
@@ -282,7 +297,7 @@ def _flipped(
     parameters = Parameters(found.alpha, theta, label_count, minimum_size=minimum_size)
     run = _Flipped(parameters, beta, frozenset(sizes.tolist()), shuffled=kind == "shuffle")
     listed = {"alpha": found.alpha, "theta": theta, "beta": beta}
-    return LabelMechanism(kind, TRUST[kind], found.epsilon, delta, found.method, listed, run)
+    return LabelMechanism(kind, TRUST[kind], found.epsilon, delta, found.method, listed, label_count, run)
 
 
 @dataclass(frozen=True)
@@ -333,7 +348,7 @@ def _rr_with_prior(
     spent = 2 / sigma + labels_epsilon
     listed = {"sigma": sigma, "labels_epsilon": labels_epsilon}
     run = _WithPrior(label_count, sigma, labels_epsilon, prior)
-    return LabelMechanism(kind, TRUST[kind], spent, 0.0, "upper_bound", listed, run)
+    return LabelMechanism(kind, TRUST[kind], spent, 0.0, "upper_bound", listed, label_count, run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +374,7 @@ class _WithPrior:
 def _none(
     kind: str, budget: Budget | None, delta: float, label_count: int, sizes: Sizes, options: dict[str, Any]
 ) -> LabelMechanism:
-    return LabelMechanism(kind, TRUST[kind], math.inf, 0.0, "exact", {}, _untouched)
+    return LabelMechanism(kind, TRUST[kind], math.inf, 0.0, "exact", {}, label_count, _untouched)
 
 
 def _untouched(labels: Labels, clusters: Labels, generator: np.random.Generator) -> Noisy:

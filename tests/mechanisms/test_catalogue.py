@@ -201,7 +201,7 @@ def test_soft_targets_recover_the_labels_shares(kind: str) -> None:
 
 def test_none_touches_nothing_and_promises_nothing() -> None:
     labels, clusters = population()
-    mechanism = make_mechanism("none", label_count=3, cluster_sizes=np.bincount(clusters))
+    mechanism = make_mechanism("none", epsilon=math.inf, label_count=3, cluster_sizes=np.bincount(clusters))
     assert mechanism.epsilon == math.inf
     np.testing.assert_array_equal(mechanism.release(labels, clusters, np.random.default_rng(0)).labels, labels)
 
@@ -284,6 +284,37 @@ def test_a_tau_from_private_labels_earns_a_warning_that_says_why() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make("cluster_rr", tau=0.1, tau_from_labels=False)
+
+
+def test_the_papers_noise_earns_a_warning_that_says_why() -> None:
+    with pytest.warns(PrivacyWarning, match="floating point"):
+        mechanism = make("centralized", 1.0, tau=0.1, continuous=True)
+    labels, clusters = population()
+    first, second = (mechanism.release(labels, clusters, np.random.default_rng(8)) for _ in range(2))
+    np.testing.assert_array_equal(first.labels, second.labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "clusters"), [([0, 3], [0, 0]), ([0, -1], [0, 0]), ([0, 1], [0, -1]), ([0], [0, 0])]
+)
+def test_labels_and_clusters_that_cannot_be_are_refused(labels: list[int], clusters: list[int]) -> None:
+    with pytest.raises(ValueError, match="labels"):
+        make("uniform_rr").release(np.array(labels), np.array(clusters), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", PURE)
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_label_association_is_as_hard_as_the_paper_proves(kind: str, epsilon: float) -> None:
+    """precision * recall * e^-epsilon <= s/(K-s) over the proof's data sets: less than half of it here."""
+    size, labels, clusters = 4, 24, np.repeat(np.arange(500), 4)
+    generator = np.random.default_rng(3)
+    true = generator.permuted(np.tile(np.arange(labels), (500, 1)), axis=1)[:, :size].ravel()
+    mechanism = make_mechanism(kind, epsilon=epsilon, label_count=labels, cluster_sizes=[size])
+    model, truth = np.zeros((500, labels), dtype=bool), np.zeros((500, labels), dtype=bool)
+    model[clusters, mechanism.release(true, clusters, generator).labels] = True
+    truth[clusters, true] = True
+    hits = (model & truth).sum()
+    assert hits / model.sum() * hits / truth.sum() * math.exp(-epsilon) < size / (labels - size) / 2
 
 
 @pytest.mark.parametrize(
