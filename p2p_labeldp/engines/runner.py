@@ -199,6 +199,8 @@ def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Sc
         alpha = _calibrated(mechanism, labels, sizes, delta)
         scenario = replace(scenario, mechanism__alpha=alpha, mechanism__epsilon=0.0)
         return scenario, parameters_of(scenario, labels), treatment_of(scenario, labels, [], 0.0)
+    if mechanism.kind == "dp_sgd":
+        delta = scenario.privacy.delta or 1 / len(dataset.labels)  # its examples are not hidden in clusters
     treatment = treatment_of(scenario, labels, list(sizes) or [1], delta)
     parameters = dataclasses.replace(parameters_of(scenario, labels), alpha=treatment.alpha, theta=1.0)
     return scenario, parameters, treatment
