@@ -186,23 +186,40 @@ def flips(view: str, sizes: Sequence[int], epsilon: float, delta: float, theta: 
 
 @lru_cache(maxsize=256)
 def _flips(view: str, sizes: tuple[int, ...], epsilon: float, delta: float, theta: float, label_count: int) -> Flips:
+    """The smallest cluster's alpha, raised to that of any other that would spend more than it."""
     found = _one_size(view, sizes[0], epsilon, delta, theta, label_count)
     if view == "shuffle":
         return found
-    for size in sizes[1:]:
-        shared: dict[str, Any] = {"cluster_size": size, "alpha": found.alpha, "labels": label_count, "thorough": False}
-        if account("shuffle", theta=1.0, **shared).get_delta(found.epsilon).delta <= delta:
+    for _ in sizes:
+        spent, over = _spent_everywhere(view, sizes, found, epsilon, delta, theta, label_count)
+        if over is None:
+            return spent
+        needed = _one_size(view, over, epsilon, delta, theta, label_count)
+        if needed.alpha <= found.alpha:
             break
-        larger = account(view, theta=theta, **shared)
-        if larger.get_delta(found.epsilon).delta > delta:
-            spent = larger.get_epsilon(delta)
+        found = needed
+    raise RequestError(
+        f"mechanism.epsilon is {epsilon:g}: no alpha was found that keeps every cluster to it "
+        f"({sizes[0]} to {sizes[-1]} users)"
+    )
+
+
+def _spent_everywhere(
+    view: str, sizes: tuple[int, ...], found: Flips, epsilon: float, delta: float, theta: float, label_count: int
+) -> tuple[Flips, int | None]:
+    """What ``found`` spends in its worst cluster, or the first size that spends more than epsilon."""
+    worst = found
+    for size in sizes:
+        shared: dict[str, Any] = {"cluster_size": size, "alpha": found.alpha, "labels": label_count, "thorough": False}
+        if account("shuffle", theta=1.0, **shared).get_delta(worst.epsilon).delta <= delta:
+            break  # and so it is for all larger ones
+        accountant = account(view, theta=theta, **shared)
+        if accountant.get_delta(worst.epsilon).delta > delta:
+            spent = accountant.get_epsilon(delta)
             if spent.epsilon > epsilon:
-                raise RequestError(
-                    f"mechanism.epsilon is {epsilon:g}, but clusters of {size} spend {spent.epsilon:.6g} with the "
-                    f"alpha that clusters of {sizes[0]} need; ask for a little less"
-                )
-            found = Flips(found.alpha, max(found.epsilon, spent.epsilon), spent.method)
-    return found
+                return found, size
+            worst = Flips(found.alpha, max(worst.epsilon, spent.epsilon), spent.method)
+    return worst, None
 
 
 def _one_size(view: str, size: int, epsilon: float, delta: float, theta: float, label_count: int) -> Flips:
