@@ -2,12 +2,13 @@
 
 The loss is the weighted mean of cross-entropy, plus l2/2 ||W||^2; the bias is free. Cross-entropy is
 convex in the logits whatever the target as long as its entries sum to 1, because logsumexp is and the rest
-is linear. With a negative entry it has no lower bound, so l2 > 0 is required then.
+is linear. With a negative entry it has no lower bound: l2 > 0 is required then, and the bias (at the mean of
+the features) is penalised like the weights.
 
 Where the time goes: two matrix products per evaluation, logits and gradient. Rows are taken in blocks that
 stay in the processor's cache between the two. The optimiser works on W and the bias *at the mean of the
 features*, not at the origin: the objective is the same, but a shift of all features no longer looks like a
-direction, and MNIST needs 40 iterations instead of 100. Arithmetic on examples is in the features' own
+direction, and MNIST needs a third fewer iterations. Arithmetic on examples is in the features' own
 precision, everything summed over blocks in double.
 
 One thread, so that the model does not depend on the machine's number of cores.
@@ -109,6 +110,8 @@ class Objective:
         self.features = features
         self.targets = targets.astype(features.dtype, copy=False)
         self.l2 = l2
+        # Corrected labels of a rare class may weigh less than nothing in all: a free bias would then run away.
+        self.bias_l2 = l2 if bool((targets < 0).any()) else 0.0
         total = float(len(features)) if sample_weight is None else float(sample_weight.sum())
         self.shares = None if sample_weight is None else (sample_weight / total).astype(features.dtype)[:, None]
         self.share = 1.0 / total
@@ -155,4 +158,6 @@ class Objective:
         slope -= np.outer(self.mean, slope_bias)
         slope += self.l2 * weights
         loss += 0.5 * self.l2 * float((weights * weights).sum())
-        return loss, np.concatenate([slope.ravel(), slope_bias])
+        centred = point[-self.labels :]
+        loss += 0.5 * self.bias_l2 * float((centred * centred).sum())
+        return loss, np.concatenate([slope.ravel(), slope_bias + self.bias_l2 * centred])

@@ -126,3 +126,16 @@ def test_targets_that_do_not_fit_are_refused():
         fit_softmax(FEATURES, np.ones((49, 1)), l2=0.1)
     with pytest.raises(ValueError, match="as many rows"):
         fit_softmax(FEATURES[:0], np.ones((0, 1)), l2=0.1)
+
+
+def test_a_class_whose_corrected_labels_weigh_less_than_nothing_does_not_carry_the_model_away() -> None:
+    """With a free bias the loss would fall without end: its minimum is far away, but it is one."""
+    features = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    labels = np.repeat([0, 1, 2], [100, 90, 10])
+    targets = unflipped_targets(labels, 3, alpha=0.55)
+    assert targets.mean(axis=0).min() < 0
+    model = fit_softmax(features, targets, l2=1e-2, max_iterations=500, tolerance=1e-12)
+    again = fit_softmax(features, targets, l2=1e-2, max_iterations=1000, tolerance=1e-12)
+    assert model.iterations < 500
+    assert abs(model.loss - again.loss) < 1e-9 * abs(model.loss)
+    assert np.abs(model.bias).max() < 1e4
