@@ -162,7 +162,7 @@ class Learner:
 class Privacy:
     """How guarantees are stated."""
 
-    delta: float = key(0.0, Number(0, 1), "the delta of every epsilon; 0 takes 1 / (smallest cluster)^2")
+    delta: float = key(0.0, Number(0, 1), "the delta of every epsilon; 0: 1/(smallest cluster)^2, at most 1/users")
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,21 @@ class Scenario:
         noisy = self.mechanism.alpha > 0 or self.mechanism.epsilon > 0
         if self.learner.correct_flips and self.learner.l2 == 0 and noisy:
             raise RequestError("learner.l2 = 0 is not allowed with learner.correct_flips; it must be above 0")
+        self._check_limits()
         self._check_kind()
+
+    def _check_limits(self) -> None:
+        """Limits are for what goes wrong; a message on its way within its time must not run into one."""
+        slowest = self.network.latency + self.network.jitter
+        for name, limit, hops in (
+            ("hello_limit", self.network.hello_limit, 1),
+            ("round_limit", self.network.round_limit, 4),
+        ):
+            if limit <= hops * slowest:
+                raise RequestError(
+                    f"network.{name} = {limit:g} is not allowed; it must be above {hops * slowest:g}, "
+                    f"which {hops} message{'s' if hops > 1 else ''} may take"
+                )
 
     def _check_kind(self) -> None:
         mechanism = self.mechanism

@@ -42,10 +42,15 @@ class RecordedRun:
     def read(cls, path: Path) -> RecordedRun:
         if not path.is_dir():
             raise RequestError(f"{path}: not a run folder")
+        if path.name.endswith(".interrupted"):
+            raise RequestError(f"{path}: the run was interrupted; only a finished one can be audited")
         summary = read_json(path / SUMMARY)
-        for name in ("users", "missing", "messages_by_kind", "virtual_seconds", "noisy_sha256"):
-            if name not in summary:
-                raise RequestError(f"{path / SUMMARY}: {name} is missing")
+        kinds = {"users": int, "missing": list, "messages_by_kind": dict, "virtual_seconds": float, "noisy_sha256": str}
+        for name, kind in kinds.items():
+            if type(summary.get(name)) is not kind:
+                raise RequestError(f"{path / SUMMARY}: {name} is missing or not of type {kind.__name__}")
+        if any(type(user) is not int for user in summary["missing"]):
+            raise RequestError(f"{path / SUMMARY}: missing must list user ids")
         if summary.get("engine") == "vectorized":
             raise RequestError(f"{path}: the vectorized engine sends no messages; run it with --engine actors")
         scenario = load_scenario(path / SCENARIO)
@@ -57,8 +62,8 @@ class RecordedRun:
         mechanism = scenario.mechanism
         manifest = read_json(path / MANIFEST)
         labels, features = manifest.get("labels"), manifest.get("features")
-        if type(labels) is not int or type(features) is not int:
-            raise RequestError(f"{path / MANIFEST}: labels and features must be whole numbers")
+        if type(labels) is not int or type(features) is not int or labels < 2 or features < 1:
+            raise RequestError(f"{path / MANIFEST}: labels (at least 2) and features must be whole numbers")
         parameters = Parameters(
             mechanism.alpha, mechanism.theta, labels, mechanism.noise, mechanism.rounds,
             scenario.clusters.minimum_size,

@@ -211,7 +211,8 @@ class Checker:
 
     def _next_round(self, event: Event, round_: int) -> None:
         member = self._member(event.receiver, "rounds")
-        require(round_ == self._round and round_ > 0, "rounds", f"round {round_} in place of {self._round}")
+        open_round = 0 < round_ == self._round < self._parameters.rounds
+        require(open_round, "rounds", f"round {round_} in place of {self._round}")
         require(member.round == round_ - 1, "rounds", f"follows her round {member.round}")
         require(event.time == self._closed_at, "timing", f"left at {event.time}, not when the round was closed")
         noisy = member.noisy if self._parameters.noise == "sticky" else -1

@@ -105,10 +105,14 @@ def refused_positions(events: Iterable[Event]) -> tuple[frozenset[int], list[Vio
     refused: list[int] = []
     unmatched: list[Violation] = []
     for event in events:
+        if any(type(part) not in (int, str) for part in (event.sender, event.receiver, event.kind)):
+            continue  # no message at all; its shape is what is wrong with it
         if event.kind != "refusal":
             sent[event.sender, event.receiver, event.kind].append(event.position)
         elif len(event.fields) == 3 and event.fields[1] != "frame":
-            candidates = sent.get((event.fields[0], event.sender, event.fields[1]))
+            named = event.fields[0], event.sender, event.fields[1]
+            hashable = all(type(part) in (int, str) for part in named)
+            candidates = sent.get(named) if hashable else None
             if candidates:
                 refused.append(candidates.pop())
             else:

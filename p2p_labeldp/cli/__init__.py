@@ -8,6 +8,7 @@ a person's eye while work goes on is on standard error.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -74,5 +75,6 @@ def _say(status: int, message: str) -> int:
 
 
 def script() -> None:
-    """The console script."""
+    """The console script. To be asked to stop is to be interrupted."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     sys.exit(main())

@@ -96,6 +96,7 @@ def summary_table(summary: dict[str, Any], labels: int) -> Table:
         line = f"epsilon {bound}{epsilon} against {who} at delta {found['delta']:.3g}"
         table.add_row("privacy" if view == "learner" else "", line)
     table.add_row("noisy data set", summary["noisy_sha256"][:16])
-    table.add_row("seconds", f"{summary['seconds']:.2f} with the {summary['engine']} engine, seed {summary['seed']}")
+    coins = f"seed {summary['seed']}" if summary["coins"] == "seeded" else "the operating system's coins"
+    table.add_row("seconds", f"{summary['seconds']:.2f} with the {summary['engine']} engine, {coins}")
     table.add_row("run folder", str(summary["out"]))
     return table

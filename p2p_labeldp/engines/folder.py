@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.folder import TRACE
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, RunError
 
 
 class RunFolder:
     """Context manager around a run; ``path`` is where things are written while it goes on."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
+        self.place = place if place.name else place.resolve()
         self.messages = 0
         """How many messages are in the trace so far."""
         self._trace: BinaryIO | None = None
@@ -47,7 +47,11 @@ class RunFolder:
         if self._trace is not None:
             self._trace.close()
         if error is None:
-            self.path.replace(self.place)
+            try:
+                self.path.replace(self.place)
+            except OSError as failure:
+                kept = f"what was written is in {self.path}"
+                raise RunError(f"--out {self.place}: cannot be put there: {failure.strerror}; {kept}") from None
         elif isinstance(error, KeyboardInterrupt) and self._trace is not None:
             self._interrupted = free_name(self.place.with_name(self.place.name + ".interrupted"))
             self.path.replace(self._interrupted)

@@ -18,6 +18,7 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import VIEWS, Answer, account, account_clusters
 
+LARGEST_DELTA = 1e-3
 COLLUDERS = 1  # of the coalition that stands in every run's table
 
 
@@ -33,15 +34,19 @@ def cluster_sizes(outcome: Outcome, parameters: Parameters) -> dict[int, int]:
     return worst
 
 
-def default_delta(sizes: dict[int, int]) -> float:
-    """1 over the squared size of the smallest cluster, as in the paper."""
-    return 1 / min(sizes) ** 2 if sizes else 1.0
+def default_delta(sizes: dict[int, int], users: int) -> float:
+    """The paper's 1 / (smallest cluster)^2, but at most 1/users and a thousandth.
+
+    One tiny cluster must not set a delta at which nothing is promised to anyone.
+    """
+    smallest = 1 / min(sizes) ** 2 if sizes else 1.0
+    return min(smallest, 1 / max(1, users), LARGEST_DELTA)
 
 
 def guarantees(outcome: Outcome, parameters: Parameters, delta: float = 0.0) -> dict[str, dict[str, Any]]:
     """View to epsilon and delta, with the method and the worst cluster's size; delta 0 takes the default."""
     sizes = cluster_sizes(outcome, parameters)
-    delta = delta or default_delta(sizes)
+    delta = delta or default_delta(sizes, len(outcome.clusters))
     return {view: _guarantee(view, sizes, parameters, delta) for view in VIEWS}
 
 

@@ -111,6 +111,8 @@ def run(
             return _run(scenario, engine, hosting, data_dir, folder, progress, prepare)
     except KeyboardInterrupt:
         raise RunError(f"interrupted {folder.how_far()}") from None
+    except OSError as error:
+        raise RunError(f"--out {out}: cannot be written: {error.strerror or error}; nothing was kept") from None
 
 
 def _run(
@@ -165,6 +167,7 @@ def _run(
         "reports": outcome.reports,
         "messages": sum(outcome.messages.values()),
         "seed": scenario.coins.seed,
+        "coins": scenario.coins.source,
         "engine": engine,
         "hosting": hosting if engine == "actors" else None,
         "noisy_sha256": outcome.sha256(),
@@ -194,7 +197,7 @@ def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Sc
         return scenario, parameters_of(scenario, labels), treatment_of(scenario, labels, [], 0.0)
     clusters = plan(np.arange(len(dataset.labels)), dataset.features)
     sizes = cluster_sizes(Outcome(clusters, []), parameters_of(scenario, labels))
-    delta = scenario.privacy.delta or default_delta(sizes)
+    delta = scenario.privacy.delta or default_delta(sizes, len(dataset.labels))
     if mechanism.kind == "peer_to_peer":
         alpha = _calibrated(mechanism, labels, sizes, delta)
         scenario = replace(scenario, mechanism__alpha=alpha, mechanism__epsilon=0.0)

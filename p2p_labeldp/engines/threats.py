@@ -54,7 +54,7 @@ def threats(
         raise RequestError(
             f"clusters.minimum_size = {parameters.minimum_size}: every cluster is smaller, so that everyone abstains"
         )
-    delta = scenario.privacy.delta or default_delta(sizes)
+    delta = scenario.privacy.delta or default_delta(sizes, len(dataset.labels))
     shared = {
         "alpha": parameters.alpha,
         "theta": parameters.theta,

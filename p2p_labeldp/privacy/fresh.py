@@ -135,6 +135,9 @@ class Fresh:
         return Composed(rows, self.rounds, max(pair.rounding for pair in pairs), 0.0)
 
 
+_MIXED_CELLS = 1 << 12
+
+
 def fresh_mixture(
     parts: Iterable[tuple[float, WalkedPairs]],
     seen: float,
@@ -150,7 +153,8 @@ def fresh_mixture(
     listed = list(parts)
     limit = min(noise.epsilon, _LARGEST)
     spread = max((_spread(pairs) for _, pairs in listed), default=limit)
-    step = step_for(spread, limit)
+    # A seen label's losses are at the limit's ends, so that the whole grid is convolved: no finer than need be.
+    step = max(step_for(spread, limit), limit / _MIXED_CELLS)
     total = Losses(step, 0, np.zeros(1), missing)
     rounding, weights = 0.0, 0.0
     for weight, pairs in listed:

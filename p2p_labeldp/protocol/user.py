@@ -96,7 +96,8 @@ class User:
         size = len(self._roster)
         if size < parameters.minimum_size:
             self.state = ABSTAINING
-            return ((COORDINATOR, Done(round_, "abstained")),)
+            early, self._early = self._early or [], None
+            return [(COORDINATOR, Done(round_, "abstained")), *(self._reply(asker, held) for asker, held in early)]
         flip, peer, keep, other = self.host.coins(round_, self.id)
         # Add noise to her own label.
         if round_ == 0 or parameters.noise == "fresh":

@@ -25,7 +25,12 @@ def test_the_worst_cluster_counts() -> None:
 
 
 def test_the_default_delta_is_one_over_the_square_of_the_smallest_cluster() -> None:
-    assert guarantees(outcome_of(30, 60), PARAMETERS)["peer"]["delta"] == 1 / 900
+    assert guarantees(outcome_of(40, 60), PARAMETERS)["peer"]["delta"] == 1 / 1600
+
+
+def test_a_tiny_cluster_does_not_set_a_delta_at_which_nothing_is_promised() -> None:
+    assert guarantees(outcome_of(1, 4000), PARAMETERS)["peer"]["delta"] == 1 / 4001
+    assert guarantees(outcome_of(1), PARAMETERS)["peer"]["delta"] == 1e-3
 
 
 def test_clusters_that_abstain_do_not_count() -> None:

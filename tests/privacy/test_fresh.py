@@ -64,3 +64,12 @@ def test_putting_losses_on_a_grid_only_raises_delta():
 
 def test_a_label_without_noise_is_lost_at_once():
     assert of_local(1.0, 0.0, 0.25).times(2, 1e-30).deltas(5.0)[0] == pytest.approx(1 - 0.75**2)
+
+
+@pytest.mark.parametrize("theta", [0.0, 1e-6])
+def test_a_coalition_that_learns_little_from_reports_is_accounted_for_in_no_time(theta: float) -> None:
+    """The seen label then decides; two rounds cost at most twice the local epsilon, and no less than one round."""
+    settings = {"cluster_size": 10, "alpha": 0.1, "theta": theta, "colluders": 1}
+    once = account("coalition", **settings).get_epsilon(1e-3)
+    twice = account("coalition", **settings, rounds=2, noise="fresh").get_epsilon(1e-3)
+    assert once.epsilon - once.error_bound <= twice.epsilon <= 2 * once.local_epsilon

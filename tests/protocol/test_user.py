@@ -360,10 +360,11 @@ def test_an_abstaining_user_answers_nobody_and_hears_nobody() -> None:
     assert [fault(someone, 2, message) for message in (Ask(0), Ask(1), Answer(0, 1))] == ["out_of_order"] * 3
 
 
-def test_an_abstaining_user_leaves_early_asks_unanswered() -> None:
+def test_an_abstaining_user_refuses_early_asks() -> None:
     someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5))
     someone.receive(2, Ask(0))
-    assert begin(someone) == [(COORDINATOR, Done(0, "abstained"))]
+    refusal = AUDITOR, Refusal(2, "ask", "out_of_order: user 5 has abstained")
+    assert begin(someone) == [(COORDINATOR, Done(0, "abstained")), refusal]
 
 
 def test_an_abstaining_user_abstains_in_every_round() -> None:

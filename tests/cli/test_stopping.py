@@ -1,0 +1,50 @@
+"""A run that is stopped, or has nowhere to write, says so and leaves nothing behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from p2p_labeldp.cli import main
+
+
+def test_being_asked_to_stop_is_being_interrupted(tmp_path: Path) -> None:
+    settings = ["--set", "mechanism.rounds=200", "--set", "network.jitter=1.0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "p2p_labeldp", "run", "hospital", "--out", str(tmp_path / "run"), *settings],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for _ in range(600):
+            if any(path.stat().st_size > 200_000 for path in tmp_path.glob(".run.*/trace.msgpack")):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 3
+    assert "interrupted after" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["run.interrupted"]
+
+
+def test_the_present_folder_can_be_the_run_folder_if_it_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(["run", "quickstart", "--engine", "vectorized", "--out", "."]) == 0
+    assert (tmp_path / "here" / "summary.json").exists()
+
+
+def test_limits_that_an_honest_message_could_run_into_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "quickstart", "--set", "network.latency=10", "--set", "network.round_limit=40"]) == 2
+    assert "network.round_limit = 40 is not allowed; it must be above 40" in capsys.readouterr().err
+    assert main(["run", "quickstart", "--set", "network.jitter=10", "--set", "network.hello_limit=1"]) == 2
+    assert "network.hello_limit" in capsys.readouterr().err
