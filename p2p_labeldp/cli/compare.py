@@ -92,14 +92,14 @@ def _table(points: list[dict[str, Any]], *, by_clusters: bool) -> Table:
     across = "clusters" if by_clusters else "epsilon"
     columns = sorted({point[across] for point in points})
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("mechanism")
+    table.add_column(across, no_wrap=True)
     for value in columns:
-        table.add_column(f"{across} {value:g}", justify="right")
+        table.add_column(f"{value:g}", justify="right")
     for mechanism in dict.fromkeys(point["mechanism"] for point in points):
         cells = []
         for value in columns:
             point = next(p for p in points if p["mechanism"] == mechanism and p[across] == value)
-            spread = "" if point["spread"] is None else f" ±{point['spread']:.3f}"
+            spread = "" if point["spread"] is None else f"±{point['spread']:.2f}"
             cells.append(f"{point['ratio']:.3f}{spread}")
         table.add_row(mechanism, *cells)
     return table
