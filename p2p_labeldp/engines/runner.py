@@ -221,7 +221,9 @@ def _calibrated(mechanism: Mechanism, labels: int, sizes: dict[int, int], delta:
         worst = account_clusters("learner", sizes, delta, alpha=found.alpha, **settings).worst
         if worst.epsilon <= mechanism.epsilon:
             return found.alpha
-    raise RequestError(f"mechanism.epsilon = {mechanism.epsilon:g}: no alpha was found that keeps every cluster to it")
+    # Flips that keep to it by themselves do so in every cluster (one share of it a round, where each has its own).
+    flips = mechanism.rounds if mechanism.noise == "fresh" else 1
+    return (1 + 1e-12) * (labels - 1) / (labels - 1 + math.exp(mechanism.epsilon / flips))
 
 
 def parameters_of(scenario: Scenario, labels: int) -> Parameters:

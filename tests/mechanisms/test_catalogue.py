@@ -19,7 +19,7 @@ from p2p_labeldp.mechanisms.catalogue import KINDS, OPTIONS, TRUST, LabelMechani
 from p2p_labeldp.mechanisms.peer_to_peer import Rosters
 from p2p_labeldp.mechanisms.prior import best_kept, replacing_chance
 from p2p_labeldp.mechanisms.shuffle import permuted_within
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import account, account_clusters
 from p2p_labeldp.privacy.paper import centralized_epsilon
 
 PURE = ("uniform_rr", "cluster_rr", "centralized", "rr_with_prior")
@@ -378,3 +378,11 @@ def test_asking_again_for_the_same_clusters_is_free() -> None:
     for _ in range(3):
         make("peer_to_peer", 0.7, cluster_sizes=[90, 80])
     assert solve._flips.cache_info().hits == 2
+
+
+def test_flips_keep_every_cluster_to_epsilon_though_more_flips_do_not_always_spend_less() -> None:
+    """With ten labels the account is a bound, which rises with alpha in places: the search goes on past them."""
+    sizes = np.random.default_rng(0).integers(86, 233, 30)
+    made = make_mechanism("peer_to_peer", epsilon=2.0, delta=2e-4, label_count=10, cluster_sizes=sizes)
+    spent = account_clusters("learner", sizes, 2e-4, alpha=made.parameters["alpha"], theta=1.0, labels=10).worst
+    assert 1.5 < spent.epsilon <= made.epsilon <= 2.0
