@@ -89,7 +89,7 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
     unmatched: list[Violation] = []
     if checker.kinds["refusal"]:
         # Rare: read again, leaving out what was refused.
-        refused, unmatched = refused_positions(run.trace)
+        refused, unmatched = refused_positions(run.trace, run.scenario.network)
         checker = _checked(run, refused)
     _compare_with_summary(run, checker)
     violations = sorted(
