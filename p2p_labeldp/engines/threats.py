@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def threats(
             f"clusters.minimum_size = {parameters.minimum_size}: every cluster is smaller, so that everyone abstains"
         )
     delta = scenario.privacy.delta or default_delta(sizes, len(dataset.labels))
-    shared = {
+    shared: dict[str, Any] = {
         "alpha": parameters.alpha,
         "theta": parameters.theta,
         "labels": parameters.labels,
@@ -66,14 +67,14 @@ def threats(
     for done, view in enumerate(VIEWS):
         tell("views", done, len(VIEWS))
         many = colluders if view == "coalition" else 0
-        worst = account_clusters(view, sizes, delta, colluders=many, **shared)  # type: ignore[arg-type]
+        worst = account_clusters(view, sizes, delta, colluders=many, **shared)
         size = worst.worst_size
         accountant = account(
             view,
             cluster_size=size,
             colluders=min(many, size - 1),
             thorough=False,
-            **shared,  # type: ignore[arg-type]
+            **shared,
         )
         sees = SEES[view] + (f" ({min(many, size - 1)} of them)" if view == "coalition" else "")
         found.append(Threat(view, sees, size, worst.worst, accountant.get_delta(epsilon), accountant))
