@@ -108,12 +108,12 @@ class Objective:
         if sample_weight is not None and (sample_weight.shape != (len(features),) or (sample_weight < 0).any()):
             raise ValueError("sample_weight must be one number per example, none negative")
         self.features = features
-        self.targets = targets.astype(features.dtype, copy=False)
+        self.targets = targets.T.astype(features.dtype, order="C")
         self.l2 = l2
         # Corrected labels of a rare class may weigh less than nothing in all: a free bias would then run away.
         self.bias_l2 = l2 if bool((targets < 0).any()) else 0.0
         total = float(len(features)) if sample_weight is None else float(sample_weight.sum())
-        self.shares = None if sample_weight is None else (sample_weight / total).astype(features.dtype)[:, None]
+        self.shares = None if sample_weight is None else (sample_weight / total).astype(features.dtype)
         self.share = 1.0 / total
         self.mean: Doubles = features.mean(axis=0, dtype=np.float64)
         self.labels = targets.shape[1]
@@ -130,34 +130,35 @@ class Objective:
     def __call__(self, point: Doubles) -> tuple[float, Doubles]:
         weights, bias = self.unpack(point)
         kind = self.features.dtype
-        near_weights, near_bias = weights.astype(kind), bias.astype(kind)
+        near_weights, near_bias = weights.T.astype(kind, order="C"), bias.astype(kind)[:, None]
         loss = 0.0
-        slope = np.zeros((self.width, self.labels))
+        slope = np.zeros((self.labels, self.width))
         slope_bias = np.zeros(self.labels)
         for block in self.blocks:
-            examples, target = self.features[block], self.targets[block]
-            logits = examples @ near_weights
+            # Labels by examples, so that what runs over the few labels runs along long rows.
+            examples, target = self.features[block], self.targets[:, block]
+            logits = near_weights @ examples.T
             logits += near_bias
-            logits -= logits.max(axis=1, keepdims=True)
-            fit = np.einsum("ij,ij->i", logits, target)
+            logits -= logits.max(axis=0)
+            fit = np.einsum("ij,ij->j", logits, target)
             np.exp(logits, out=logits)
-            norm = logits.sum(axis=1, keepdims=True)
-            losses = np.log(norm[:, 0]) - fit
+            norm = logits.sum(axis=0)
+            losses = np.log(norm) - fit
             logits /= norm
             logits -= target  # from here on the derivative by the logits
             if self.shares is None:
                 loss += float(losses.sum(dtype=np.float64))
             else:
-                loss += float((losses * self.shares[block][:, 0]).sum(dtype=np.float64))
+                loss += float((losses * self.shares[block]).sum(dtype=np.float64))
                 logits *= self.shares[block]
-            slope += examples.T @ logits
-            slope_bias += logits.sum(axis=0, dtype=np.float64)
+            slope += logits @ examples
+            slope_bias += logits.sum(axis=1, dtype=np.float64)
         if self.shares is None:
             loss, slope, slope_bias = loss * self.share, slope * self.share, slope_bias * self.share
         # The bias at the origin is the point's bias minus mean @ W, so W moves it too.
-        slope -= np.outer(self.mean, slope_bias)
-        slope += self.l2 * weights
+        slope -= np.outer(slope_bias, self.mean)
+        slope += self.l2 * weights.T
         loss += 0.5 * self.l2 * float((weights * weights).sum())
         centred = point[-self.labels :]
         loss += 0.5 * self.bias_l2 * float((centred * centred).sum())
-        return loss, np.concatenate([slope.ravel(), slope_bias + self.bias_l2 * centred])
+        return loss, np.concatenate([slope.T.ravel(), slope_bias + self.bias_l2 * centred])

@@ -185,6 +185,7 @@ def flips(view: str, sizes: Sequence[int], epsilon: float, delta: float, theta: 
 
 
 _STEPS = 12
+_HALVINGS = 30
 
 
 @lru_cache(maxsize=256)
@@ -197,15 +198,29 @@ def _flips(view: str, sizes: tuple[int, ...], epsilon: float, delta: float, thet
     enough = min(
         (label_count - 1) / label_count, (1 + 1e-12) * (label_count - 1) / (label_count - 1 + math.exp(epsilon))
     )
+    asked = (epsilon, delta, theta, label_count)
+    low = 0.0
     for _ in range(len(sizes) + _STEPS):
-        spent, over = _spent_everywhere(view, sizes, found, epsilon, delta, theta, label_count)
+        spent, over = _spent_everywhere(view, sizes, found, *asked)
         if over is None:
-            return spent
+            break
+        low = max(low, found.alpha)
         # That more flips always spend less is only observed: where it fails, go on towards those that are enough.
-        needed = _one_size(view, over, epsilon, delta, theta, label_count)
+        needed = _one_size(view, over, *asked)
         further = found.alpha + (enough - found.alpha) / 4
-        found = needed if needed.alpha > found.alpha else Flips(further, epsilon, "upper_bound")
-    return Flips(enough, epsilon, "upper_bound")
+        found = needed if needed.alpha > found.alpha else Flips(further, 0.0, "upper_bound")
+    else:
+        spent = Flips(enough, epsilon, "upper_bound")
+    # A step towards what is enough may have been too long a one: back to the least that some alpha beyond `low` needs.
+    for _ in range(_HALVINGS):
+        if low == 0 or spent.epsilon >= SPENT * epsilon:
+            break
+        tried, over = _spent_everywhere(view, sizes, Flips((low + spent.alpha) / 2, 0.0, "upper_bound"), *asked)
+        if over is None:
+            spent = tried
+        else:
+            low = tried.alpha
+    return spent
 
 
 def _spent_everywhere(

@@ -385,4 +385,4 @@ def test_flips_keep_every_cluster_to_epsilon_though_more_flips_do_not_always_spe
     sizes = np.random.default_rng(0).integers(86, 233, 30)
     made = make_mechanism("peer_to_peer", epsilon=2.0, delta=2e-4, label_count=10, cluster_sizes=sizes)
     spent = account_clusters("learner", sizes, 2e-4, alpha=made.parameters["alpha"], theta=1.0, labels=10).worst
-    assert 1.5 < spent.epsilon <= made.epsilon <= 2.0
+    assert 0.999 * 2.0 <= spent.epsilon <= made.epsilon <= 2.0
