@@ -19,7 +19,7 @@ def main() -> None:
     summary = finished.summary | {"out": "runs/quickstart"}
     console = Console(record=True, width=88, highlight=False, file=io.StringIO())
     console.print("[bold]$ p2p-labeldp run scenarios/quickstart.toml[/bold]")
-    console.print(summary_table(summary, len(finished.dataset.classes)))
+    console.print(summary_table(summary))
     picture = console.export_svg(title="p2p-labeldp", unique_id="quickstart")
     # Fonts would be fetched from elsewhere; the reader's own monospace font does as well.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)

@@ -78,6 +78,20 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Address:
+    optional: bool = False
+
+    def allows(self, value: Any) -> bool:
+        if value == "":
+            return self.optional
+        host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        return bool(host) and port.isascii() and port.isdigit() and int(port) < 1 << 16 and value.isprintable()
+
+    def __str__(self) -> str:
+        return 'a text "host:port", port from 0 to 65535' + (", or empty" if self.optional else "")
+
+
+@dataclass(frozen=True)
 class Switch:
     def allows(self, value: Any) -> bool:
         return isinstance(value, bool)
@@ -175,12 +189,42 @@ class Coins:
 
 @dataclass(frozen=True)
 class Network:
-    """How messages travel in a simulation. Seconds are virtual."""
+    """How messages travel. Seconds are virtual in a simulation; a deployment knows the limits alone, in real ones."""
 
     latency: float = key(0.0, Number(0, 3600), "seconds every message takes")
     jitter: float = key(0.0, Number(0, 3600), "up to so many seconds more, drawn for each message")
     hello_limit: float = key(60.0, Number(0.001), "seconds the coordinator waits for hellos")
     round_limit: float = key(60.0, Number(0.001), "seconds a round may last before it is closed")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where the programs of a deployment run. Nothing here changes a result; seconds are real.
+
+    Every key is also a flag of ``node`` and ``deploy`` (``--away-limit``) and an environment variable
+    (``P2P_LABELDP_AWAY_LIMIT``); the flag counts before the variable, the variable before the scenario.
+    """
+
+    hosts: int = key(
+        0, Whole(0, 4096), "how many users hosts to wait for; 0: those that come until none has for a while"
+    )
+    coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
+    enrolment: str = key("127.0.0.1:7401", Address(), "where users hosts without a certificate enrol")
+    learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
+    auditor: str = key("127.0.0.1:7420", Address(), "where the auditor is reached")
+    listen: str = key(
+        "", Address(True), "where this node listens; empty: at its own address, a users host at a free port"
+    )
+    advertise: str = key("", Text(), "the host name under which other hosts reach this one; empty: as it listens")
+    health: str = key("", Address(True), "where this node answers GET /healthz; empty: nowhere")
+    certs: str = key("", Text(), "the folder with this node's ca.pem, cert.pem and key.pem")
+    join: str = key("", Text(), "the folder with ca.pem and the token, for a users host that enrols")
+    authority: str = key("", Text(), "the folder of the enrolment authority, for a coordinator that enrols hosts")
+    state: str = key("", Text(), "the folder of this node's journal")
+    settle: float = key(
+        3.0, Number(0.1, 3600), "seconds without another host after which shares are dealt, where hosts = 0"
+    )
+    away_limit: float = key(60.0, Number(0.1), "seconds a node may stay away before the others go on without it")
 
 
 @dataclass(frozen=True)
@@ -194,6 +238,7 @@ class Scenario:
     privacy: Privacy = field(default_factory=Privacy)
     coins: Coins = field(default_factory=Coins)
     network: Network = field(default_factory=Network)
+    deployment: Deployment = field(default_factory=Deployment)
 
     def __post_init__(self) -> None:
         if self.data.name == "csv" and not self.data.path:
@@ -251,12 +296,22 @@ class Scenario:
         """A short name for this scenario's content; equal scenarios have equal digests."""
         return hashlib.sha256(self.to_toml().encode()).hexdigest()[:16]
 
+    def shared_digests(self) -> dict[str, str]:
+        """A digest of every key that the nodes of a deployment must agree on: not where they run or keep files."""
+        return {
+            f"{section}.{name.rstrip('_')}": hashlib.sha256(_as_toml(value).encode()).hexdigest()[:8]
+            for section, table in dataclasses.asdict(self).items()
+            for name, value in table.items()
+            if section != "deployment" and (section, name) != ("data", "path")
+        }
+
 
 SECTIONS: dict[str, type] = {
     "data": Data, "clusters": Clusters, "mechanism": Mechanism, "learner": Learner,
     "privacy": Privacy,
     "coins": Coins,
     "network": Network,
+    "deployment": Deployment,
 }  # fmt: skip
 
 

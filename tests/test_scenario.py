@@ -15,6 +15,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import (
     MAX_SEED,
     SECTIONS,
+    Address,
     Mechanism,
     Number,
     OneOf,
@@ -400,6 +401,10 @@ def values_of(item: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
         case Number():
             high = None if math.isinf(rule.high) else rule.high
             return st.floats(rule.low, high, allow_nan=False, allow_infinity=False)
+        case Address():
+            hosts = st.sampled_from(["localhost", "10.0.0.1", "[::1]", "coordinator"])
+            found = st.builds("{}:{}".format, hosts, st.integers(0, 65535))
+            return found | st.just("") if rule.optional else found
         case Text():
             return st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
     raise AssertionError(f"no strategy for {rule}")

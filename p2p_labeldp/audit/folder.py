@@ -38,6 +38,12 @@ class RecordedRun:
     def users(self) -> int:
         return int(self.summary["users"])
 
+    @property
+    def outcomes(self) -> list[dict[str, Any]]:
+        """What the coordinator was told in each round, as far as the summary says it."""
+        found = self.summary.get("outcomes_by_round")
+        return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else []
+
     @classmethod
     def read(cls, path: Path) -> RecordedRun:
         if not path.is_dir():
@@ -45,7 +51,8 @@ class RecordedRun:
         if path.name.endswith(".interrupted"):
             raise RequestError(f"{path}: the run was interrupted; only a finished one can be audited")
         summary = read_json(path / SUMMARY)
-        kinds = {"users": int, "missing": list, "messages_by_kind": dict, "virtual_seconds": float, "noisy_sha256": str}
+        kinds = {"users": int, "missing": list, "messages_by_kind": dict, "noisy_sha256": str}
+        kinds["virtual_seconds"] = float if summary.get("engine") != "deployment" else type(None)
         for name, kind in kinds.items():
             if type(summary.get(name)) is not kind:
                 raise RequestError(f"{path / SUMMARY}: {name} is missing or not of type {kind.__name__}")
@@ -59,6 +66,8 @@ class RecordedRun:
         trace = Trace.open(path / TRACE)
         if trace.header["users"] != summary["users"]:
             raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
+        if trace.wall_clock != (summary.get("engine") == "deployment"):
+            raise RequestError(f"{path}: trace and summary are of different runs: one is of a deployment, one is not")
         mechanism = scenario.mechanism
         manifest = read_json(path / MANIFEST)
         labels, features = manifest.get("labels"), manifest.get("features")

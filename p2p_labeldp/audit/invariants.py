@@ -3,14 +3,18 @@
 One pass over the trace steps a small model of the protocol: who has said hello, where everyone stands,
 who asked whom, what she was answered. A message that does not fit is a violation with its position. In
 seeded runs every coin is recomputed, so that even a message that fits is caught when it is not the one
-the seed calls for. A message that its receiver refused does not count, provided the trace shows the
-refusal. What cannot be seen when the coins are the operating system's is in ``docs/protocol.md``.
+the seed calls for. What cannot be seen is in ``docs/protocol.md``.
+
+Users whom the summary lists as missing may fall silent at any point and may be late: what they say, and
+what they are answered, may stand behind the end of its round. It is checked for what it says all the same. A message
+that its receiver refused does not count, provided the trace shows the refusal; if it was refused for being
+late, it still counts as said.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -19,6 +23,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit.rules import Broken, Violation, require, require_shape
 from p2p_labeldp.audit.sample import Sample
+from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
@@ -28,22 +33,27 @@ from p2p_labeldp.scenario import Network
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
 
 
-@dataclass
+@dataclass(slots=True)
 class _Member:
-    """What the model knows of one user in the present round."""
+    """A user who said hello in time; where she stands is known from the roster."""
 
     cluster: int = -1
     place: int = -1
-    round: int = 0
-    began: float = -1.0  # when the message that lets her begin the round was sent
-    noisy: int = -1  # the label she answers with, once it was seen
+    assigned: bool = False
+    left: bool = False
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What one user did in one round."""
+
+    began: float  # when the message that lets her begin was sent
     peer: int = -1
     asked_at: float = -1.0
     answer: int = -1
     answered_at: float = -1.0
     reported: bool = False
     done: bool = False
-    left: bool = False
 
 
 class Checker:
@@ -60,41 +70,47 @@ class Checker:
         clusters: NDArray[np.integer] | None = None,
         true_labels: NDArray[np.integer] | None = None,
         missing: Iterable[int] = (),
+        wall_clock: bool = False,
     ) -> None:
         self.users = users
         self.violations: list[Violation] = []
         self.kinds: Counter[str] = Counter()
         self.reports: list[dict[int, int]] = [{} for _ in range(parameters.rounds)]
+        """Per round, user to the label that she reported and that was not refused."""
+        self.announced: list[int] = []
+        """Per round that was closed, how many reports the learner was told to expect."""
         self.sample = Sample()
         self.last_time = 0.0
+        self._timing = Timing(network, exact=not wall_clock)
         self._shift = 0
         self._last_number = -1
         self._features = features
         self._parameters = parameters
-        self._network = network
         self._coins = coins
         self._clusters = None if clusters is None else clusters.tolist()
-        self._truth = None if true_labels is None else true_labels.tolist()
+        self._population = true_labels is not None
+        self._truth: dict[int, int] = {} if true_labels is None else dict(enumerate(true_labels.tolist()))
         self._missing = frozenset(missing)
+        self._greeted: set[int] = set()
         self._members: dict[int, _Member] = {}
         self._rosters: dict[int, list[int]] = {}
-        self._assigned = 0
         self._round = 0
-        self._round_began = -1.0
-        self._closed_at = -1.0
-        self._last_done = -1.0
-        self._outcomes: Counter[str] = Counter()
+        # By round, those that are over as well while someone may be late; noisy labels by the round of their flip.
+        self._turns: dict[int, dict[int, _Turn]] = defaultdict(dict)
+        self._noisy: dict[int, dict[int, int]] = defaultdict(dict)
+        self._drawn: dict[int, list[list[float]]] = {}
+        self._said_reported: Counter[bool] = Counter()  # in this round, by whether the user is missing
         self._host_left = False
-        self._drawn: list[list[float]] = []  # this round's coins, and those that decided the flips
-        self._flips: list[list[float]] = []
+        self._taken = True  # whether the event at hand was taken by its receiver, not refused
 
-    def feed(self, event: Event, refused: bool = False) -> None:
-        """Check one event. A refused one is checked for its place and shape only."""
+    def feed(self, event: Event, fault: str = "") -> None:
+        """Check one event; ``fault`` is what it was refused for."""
         try:
             self._place(event)
             require_shape(event, self.users)
             self.kinds[event.kind] += 1
-            if not refused:
+            self._taken = not fault
+            if not fault or self._still_said(event, fault):
                 _CHECKS[event.kind](self, event, *event.fields)
         except Broken as broken:
             self._note(broken.invariant, event.position, f"{event}: {broken}")
@@ -107,13 +123,13 @@ class Checker:
                 continue
             if member is None:
                 self._note("hello_once", None, f"user {user} never said hello")
-            elif member.cluster < 0:
+            elif not member.assigned:
                 self._note("assigned_once", None, f"user {user} was never assigned")
             elif not member.left:
                 self._note("goodbye_once", None, f"user {user} was never dismissed")
-        if self._round < self._parameters.rounds and self._members:
+        if self._round < self._parameters.rounds:
             self._note("closed", None, f"round {self._round} was never closed")
-        if self._members and not self._host_left:
+        if self._rosters and not self._host_left:
             self._note("goodbye_once", None, "the host was never dismissed")
 
     def _note(self, invariant: str, position: int | None, detail: str) -> None:
@@ -130,57 +146,62 @@ class Checker:
         before, self.last_time = self.last_time, max(self.last_time, event.time)
         require(event.time >= before, "order", f"time {event.time} after {before}")
 
-    def _window(self, event: Event, cause: float, what: str) -> None:
-        """The event left when the message sent at ``cause`` arrived."""
-        low = cause + self._network.latency
-        high = low + self._network.jitter
-        # Jittered arrival times are sums in another order, hence the rounding slack there.
-        slack = 1e-9 if self._network.jitter else 0.0
-        require(
-            low - slack <= event.time <= high + slack,
-            "timing",
-            f"left at {event.time}, but {what} arrived between {low} and {high}",
-        )
+    def _still_said(self, event: Event, fault: str) -> bool:
+        """Whether a message that was refused for ``fault`` is judged as what its sender said."""
+        if event.kind == "hello" or fault == "duplicate":
+            return False
+        if event.sender in self._missing or event.receiver in self._missing:
+            return True
+        # A late user's report may have taken the place of one that was announced; its sender did report.
+        turn = self._turns[self._round].get(event.sender)
+        return event.kind == "report" and turn is not None and event.fields == (self._round, turn.answer)
 
-    def _member(self, user: int, invariant: str) -> _Member:
+    def _rostered(self, user: int, invariant: str) -> _Member:
         member = self._members.get(user)
-        require(member is not None and member.cluster >= 0, invariant, f"user {user} is not assigned")
+        require(member is not None and member.place >= 0, invariant, f"user {user} is in no roster")
         assert member is not None
         return member
 
-    def _draw(self, round_: int) -> None:
-        if self._coins is not None:
-            self._drawn = self._coins.block(round_, 0, self.users).tolist()
-            if round_ == 0 or self._parameters.noise == "fresh":
-                self._flips = self._drawn
+    def _turn(self, user: int, round_: int, invariant: str, may_be_late: bool) -> _Turn:
+        in_time = round_ == self._round or (may_be_late and 0 <= round_ < self._round)
+        require(in_time, invariant, f"round {round_} during round {self._round}")
+        turn = self._turns[round_].get(user)
+        require(turn is not None, invariant, f"user {user} was not told to begin round {round_}")
+        assert turn is not None
+        return turn
 
-    def _size(self, member: _Member) -> int:
-        return len(self._rosters[member.cluster])
+    def _coins_of(self, round_: int, user: int) -> list[float]:
+        """Everyone's are drawn at once for the rounds that are needed again and again, and one by one for the late."""
+        assert self._coins is not None
+        if round_ not in self._drawn:
+            if round_ < self._round:
+                late: list[float] = self._coins.block(round_, user, user + 1)[0].tolist()
+                return late
+            self._drawn[round_] = self._coins.block(round_, 0, self.users).tolist()
+        return self._drawn[round_][user]
 
-    def _takes_part(self, member: _Member) -> bool:
-        return self._size(member) >= self._parameters.minimum_size
+    def _size(self, user: int) -> int:
+        return len(self._rosters[self._members[user].cluster])
+
+    def _takes_part(self, user: int) -> bool:
+        return self._size(user) >= self._parameters.minimum_size
 
     def _hello(self, event: Event, version: int, features: int) -> None:
-        require(event.sender not in self._members, "hello_once", "said hello before")
+        require(event.sender not in self._greeted, "hello_once", "said hello before")
         require(version == VERSION, "hello_once", f"version {version}")
         require(features == self._features, "hello_once", f"{features} features, not {self._features}")
-        require(event.time == 0.0, "timing", "a hello leaves at time 0")
-        require(self._round_began < 0, "hello_once", "said hello after users were assigned")
-        self._members[event.sender] = _Member()
+        self._timing.hello(event)
+        self._greeted.add(event.sender)
+        if self._rosters:
+            require(event.sender in self._missing, "hello_once", "said hello after users were assigned")
+        else:
+            self._members[event.sender] = _Member()
 
-    def _begin_broadcast(self, event: Event) -> None:
-        if self._round_began < 0:
-            if len(self._members) == self.users:
-                self._window(event, 0.0, "the last hello")
-            else:
-                limit = self._network.hello_limit
-                require(event.time == limit, "timing", f"left at {event.time}, but the wait for hellos ends at {limit}")
-            self._round_began = event.time
-            self._draw(0)
-        require(event.time == self._round_began, "timing", f"a broadcast that began at {self._round_began}")
+    def _assigns(self, event: Event) -> None:
+        self._timing.assigns(event, len(self._members) == self.users, bool(self._missing))
 
     def _roster(self, event: Event, cluster: int, first: int, members: bytes) -> None:
-        self._begin_broadcast(event)
+        self._assigns(event)
         require(len(members) % 8 == 0 and len(members) > 0, "rosters", "members take 8 bytes each")
         known = self._rosters.setdefault(cluster, [])
         require(first == len(known), "rosters", f"begins at place {first}, not {len(known)}")
@@ -192,139 +213,137 @@ class Checker:
             require(not known or user > known[-1], "rosters", f"lists user {user} out of order")
             if self._clusters is not None:
                 require(self._clusters[user] == cluster, "population", f"user {user} is in another cluster")
-            member.place = len(known)
+            member.cluster, member.place = cluster, len(known)
             known.append(user)
 
     def _assignment(self, event: Event, cluster: int, size: int, place: int) -> None:
-        self._begin_broadcast(event)
-        member = self._members.get(event.receiver)
-        roster = self._rosters.get(cluster, [])
-        require(member is not None, "assigned_once", "did not say hello")
-        assert member is not None
-        require(member.cluster < 0, "assigned_once", "was assigned before")
+        self._assigns(event)
+        member = self._rostered(event.receiver, "assigned_once")
+        roster = self._rosters[member.cluster]
+        require(not member.assigned, "assigned_once", "was assigned before")
         require(size == len(roster), "assigned_once", f"size {size}, but the roster has {len(roster)}")
-        fits = 0 <= place < len(roster) and roster[place] == event.receiver
+        fits = (cluster, place) == (member.cluster, member.place)
         require(fits, "assigned_once", f"place {place} of cluster {cluster} is not hers")
-        member.cluster = cluster
-        member.began = event.time
-        self._assigned += 1
+        member.assigned = True
+        self._turns[0][event.receiver] = _Turn(event.time)
 
     def _next_round(self, event: Event, round_: int) -> None:
-        member = self._member(event.receiver, "rounds")
+        self._rostered(event.receiver, "rounds")
         open_round = 0 < round_ == self._round < self._parameters.rounds
         require(open_round, "rounds", f"round {round_} in place of {self._round}")
-        require(member.round == round_ - 1, "rounds", f"follows her round {member.round}")
-        require(event.time == self._closed_at, "timing", f"left at {event.time}, not when the round was closed")
-        noisy = member.noisy if self._parameters.noise == "sticky" else -1
-        self._members[event.receiver] = _Member(member.cluster, member.place, round_, event.time, noisy)
+        require(event.receiver not in self._turns[round_], "rounds", "was told before")
+        self._timing.after_closing(event)
+        self._turns[round_][event.receiver] = _Turn(event.time)
 
     def _ask(self, event: Event, round_: int) -> None:
-        member = self._asking(event, round_, "asked_once")
-        require(self._takes_part(member), "abstaining", "asks in a cluster below the minimum")
-        require(member.peer < 0, "asked_once", "asks again")
-        peer = self._members.get(event.receiver)
+        turn = self._turn(event.sender, round_, "asked_once", event.sender in self._missing)
+        member, peer = self._members[event.sender], self._members.get(event.receiver)
+        require(self._takes_part(event.sender), "abstaining", "asks in a cluster below the minimum")
+        require(turn.peer < 0, "asked_once", "asks again")
         inside = peer is not None and peer.cluster == member.cluster
-        # The peer may be assigned later in the same broadcast; her roster is known by now all the same.
-        inside = inside or event.receiver in self._rosters[member.cluster]
         require(inside, "asked_inside_cluster", f"asks outside cluster {member.cluster}")
-        self._window(event, member.began, "her order to begin")
-        member.peer = event.receiver
-        member.asked_at = event.time
         assert peer is not None
-        self.sample.choice(peer.place, member.place, self._size(member))
-        if self._drawn:
-            place = int(self._drawn[event.sender][1] * self._size(member))
+        self._timing.follows(event, turn.began, "her order to begin", late=round_ < self._round)
+        turn.peer, turn.asked_at = event.receiver, event.time
+        size = self._size(event.sender)
+        self.sample.choice(peer.place, member.place, size)
+        if self._coins is not None:
+            place = int(self._coins_of(round_, event.sender)[1] * size)
             require(peer.place == place, "coins", f"the seed chooses place {place}, not {peer.place}")
 
     def _answer(self, event: Event, round_: int, label: int) -> None:
-        asker = self._asking(event._replace(sender=event.receiver), round_, "answer_follows_ask")
+        may_be_late = event.receiver in self._missing
+        asker = self._turn(event.receiver, round_, "answer_follows_ask", may_be_late)
         require(asker.peer == event.sender, "answer_follows_ask", "the receiver did not ask the sender")
         require(asker.answer < 0, "answer_follows_ask", "the receiver has her answer")
         require(0 <= label < self._parameters.labels, "shape", f"label {label}")
-        member = self._member(event.sender, "answer_follows_ask")
-        self._window(event, max(asker.asked_at, member.began), "the ask")
-        asker.answer = label
-        asker.answered_at = event.time
-        require(member.noisy in (-1, label), "same_answer", f"answers {label}, but {member.noisy} before")
-        first, member.noisy = member.noisy < 0, label
-        if self._truth is not None and first:
-            self.sample.flip(self._truth[event.sender], label, self._parameters.labels)
-        if self._drawn and self._truth is not None:
-            expected = self._expected_noisy(event.sender)
+        turn = self._turn(event.sender, round_, "answer_follows_ask", may_be_late)
+        self._timing.follows(event, max(asker.asked_at, turn.began), "the ask", late=round_ < self._round)
+        asker.answer, asker.answered_at = label, event.time
+        self._noise(event.sender, label, 0 if self._parameters.noise == "sticky" else round_)
+
+    def _noise(self, user: int, label: int, flip_round: int) -> None:
+        """Her noisy label is the same for everyone, and the one that the seed makes of her true label."""
+        known = self._noisy[flip_round]
+        before = known.get(user, label)
+        require(before == label, "same_answer", f"answers {label}, but {before} before")
+        labels = self._parameters.labels
+        if self._population and user not in known:
+            self.sample.flip(self._truth[user], label, labels)
+        known[user] = label
+        if self._coins is not None:
+            flip, _, _, other = self._coins_of(flip_round, user)
+            moved = 1 + int(other * (labels - 1)) if flip < self._parameters.alpha else 0
+            # Where true labels are not on record, her first answer gives hers away.
+            expected = (self._truth.setdefault(user, (label - moved) % labels) + moved) % labels
             require(label == expected, "coins", f"the seed gives her the noisy label {expected}, not {label}")
 
-    def _expected_noisy(self, user: int) -> int:
-        assert self._truth is not None
-        labels = self._parameters.labels
-        flip, _, _, other = self._flips[user]
-        truth = int(self._truth[user])
-        return (truth + 1 + int(other * (labels - 1))) % labels if flip < self._parameters.alpha else truth
-
     def _report(self, event: Event, round_: int, label: int) -> None:
-        member = self._asking(event, round_, "report_is_answer")
-        require(not member.reported, "reported_once", "reports again")
-        require(member.answer == label, "report_is_answer", f"reports {label}, but was answered {member.answer}")
-        self._window(event, member.answered_at, "her answer")
-        self._kept(event.sender, True)
-        member.reported = True
-        self.reports[round_][event.sender] = label
+        turn = self._turn(event.sender, round_, "report_is_answer", event.sender in self._missing)
+        require(not turn.reported, "reported_once", "reports again")
+        require(turn.answer == label, "report_is_answer", f"reports {label}, but was answered {turn.answer}")
+        self._timing.follows(event, turn.answered_at, "her answer", late=round_ < self._round)
+        self._kept(event.sender, round_, True)
+        turn.reported = True
+        if self._taken:
+            self.reports[round_][event.sender] = label
 
     def _done(self, event: Event, round_: int, outcome: str) -> None:
-        member = self._asking(event, round_, "done_once")
-        require(not member.done, "done_once", "is done again")
-        takes_part = self._takes_part(member)
+        turn = self._turn(event.sender, round_, "done_once", event.sender in self._missing)
+        require(not turn.done, "done_once", "is done again")
+        takes_part, late = self._takes_part(event.sender), round_ < self._round
         require(takes_part or outcome == "abstained", "abstaining", f"{outcome} in a cluster below the minimum")
         if takes_part:
-            truth = "reported" if member.reported else "dropped" if member.answer >= 0 else "nothing"
+            truth = "reported" if turn.reported else "dropped" if turn.answer >= 0 else "nothing"
             require(outcome == truth, "done_once", f"says {outcome}, but {truth} is what she did")
-            self._window(event, member.answered_at, "her answer")
+            self._timing.follows(event, turn.answered_at, "her answer", late)
             if outcome == "dropped":
-                self._kept(event.sender, False)
+                self._kept(event.sender, round_, False)
             self.sample.keep(outcome == "reported")
         else:
-            self._window(event, member.began, "her order to begin")
-        member.done = True
-        self._outcomes[outcome] += 1
-        self._last_done = max(self._last_done, event.time)
+            self._timing.follows(event, turn.began, "her order to begin", late)
+        turn.done = True
+        if not late:
+            self._said_reported[event.sender in self._missing] += outcome == "reported"
+            self._timing.done(event)
 
-    def _kept(self, user: int, kept: bool) -> None:
-        if self._drawn:
-            expected = self._drawn[user][2] < self._parameters.theta
+    def _kept(self, user: int, round_: int, kept: bool) -> None:
+        if self._coins is not None:
+            expected = self._coins_of(round_, user)[2] < self._parameters.theta
             require(kept == expected, "coins", f"the seed {'keeps' if expected else 'drops'} what she got")
 
-    def _asking(self, event: Event, round_: int, invariant: str) -> _Member:
-        member = self._member(event.sender, invariant)
-        require(round_ == self._round, invariant, f"round {round_} during round {self._round}")
-        require(member.round == round_ and not member.left, invariant, f"is not in round {round_}")
-        return member
-
     def _closed(self, event: Event, round_: int, reports: int) -> None:
-        require(round_ == self._round, "closed", f"round {round_} in place of {self._round}")
-        waiting = [user for user, member in self._members.items() if not member.done or member.round < round_]
+        open_round = round_ == self._round < self._parameters.rounds
+        require(open_round, "closed", f"round {round_} in place of {self._round}")
+        turns = self._turns[round_]
+        waiting = [user for user in self._members if user not in turns or not turns[user].done]
         unexplained = [user for user in waiting if user not in self._missing]
         require(not unexplained, "closed", f"user {unexplained[0] if unexplained else 0} is not done")
-        expected = self._outcomes["reported"]
-        require(reports == expected, "closed", f"{reports} reports, but users sent {expected}")
-        if waiting:
-            end = self._round_began + self._network.round_limit
-            require(event.time == end, "timing", f"left at {event.time}, but the round ends at {end}")
-        else:
-            self._window(event, self._last_done, "the last word")
-        self._closed_at = event.time
+        # The last words of those who are missing may have come in time or not.
+        least, most = self._said_reported[False], self._said_reported.total()
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        require(least <= reports <= most, "closed", f"{reports} reports, but users sent {expected}")
+        everyone = all(self._members[user].place < 0 for user in waiting)
+        self._timing.closes(event, everyone, bool(self._missing))
+        self.announced.append(reports)
         self._round += 1
-        if self._round < self._parameters.rounds:
-            self._round_began = event.time
-            self._draw(self._round)
-        self._outcomes.clear()
+        self._said_reported.clear()
+        sticky = self._parameters.noise == "sticky"
+        if not (sticky and round_ == 0):
+            self._drawn.pop(round_, None)
+        if not self._missing:
+            del self._turns[round_]
+            if not sticky:
+                self._noisy.pop(round_, None)
 
     def _goodbye(self, event: Event) -> None:
         require(self._round == self._parameters.rounds, "goodbye_once", "before the last round is closed")
-        require(event.time == self._closed_at, "timing", f"left at {event.time}, not when the round was closed")
+        self._timing.after_closing(event)
         if event.receiver == HOST:
             require(not self._host_left, "goodbye_once", "was dismissed before")
             self._host_left = True
             return
-        member = self._member(event.receiver, "goodbye_once")
+        member = self._rostered(event.receiver, "goodbye_once")
         require(not member.left, "goodbye_once", "was dismissed before")
         member.left = True
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, HOST, KEEPER, KINDS, LEARNER
-from p2p_labeldp.scenario import Network
 
 INVARIANTS = {
     "order": "records are numbered 0, 1, 2, ... and time never runs back",
     "shape": "every record is a message of a known kind with fields in range",
     "addresses": "every kind goes from and to the parties it is meant for",
-    "timing": "every message leaves when the one that caused it arrives",
+    "timing": "in virtual time every message leaves when the one that caused it arrives",
     "hello_once": "every user says hello once, in this version, with as many features as everyone",
     "rosters": "the rosters put each user who said hello into exactly one cluster, ids ascending",
     "assigned_once": "every user is assigned once, to her place in her cluster's roster",
@@ -95,38 +92,3 @@ def require_shape(event: Event, users: int) -> None:
         is_user = type(address) is int and 0 <= address < users
         fits = ("user" in allowed and is_user) or address in allowed
         require(type(address) is int and fits, "addresses", f"{side} {address!r} is not meant for it")
-
-
-def refused_positions(events: Iterable[Event], network: Network) -> tuple[frozenset[int], list[Violation]]:
-    """Positions of messages that were refused, and what is wrong with the refusals.
-
-    A refusal stands for the latest message of its kind from that sender that is not yet accounted for. It leaves when
-    that message arrives or, if it was an ask that came early, when the refuser is told to begin.
-    """
-    sent: dict[tuple[Any, Any, Any], list[Event]] = defaultdict(list)
-    begun: dict[Any, list[float]] = defaultdict(list)
-    refused: list[int] = []
-    wrong: list[Violation] = []
-    slack = 1e-9 if network.jitter else 0.0
-    for event in events:
-        parts = (event.sender, event.receiver, event.kind)
-        if any(type(part) not in (int, str) for part in parts) or type(event.time) is not float:
-            continue  # no message at all; its shape is what is wrong with it
-        if event.kind != "refusal":
-            sent[parts].append(event)
-            if event.kind in ("assignment", "round"):
-                begun[event.receiver].append(event.time)
-        elif len(event.fields) == 3 and event.fields[1] != "frame":
-            named = event.fields[0], event.sender, event.fields[1]
-            hashable = all(type(part) in (int, str) for part in named)
-            candidates = sent.get(named) if hashable else None
-            if not candidates:
-                wrong.append(Violation("refusals", event.position, f"{event}: names no message that was sent"))
-                continue
-            message = candidates.pop()
-            refused.append(message.position)
-            causes = [message.time, *(begun[event.sender] if message.kind == "ask" else ())]
-            arrivals = [cause + network.latency for cause in causes]
-            if not any(first - slack <= event.time <= first + network.jitter + slack for first in arrivals):
-                wrong.append(Violation("timing", event.position, f"{event}: left when nothing it refuses arrived"))
-    return frozenset(refused), wrong

@@ -9,7 +9,8 @@ import numpy as np
 
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker
-from p2p_labeldp.audit.rules import Violation, refused_positions
+from p2p_labeldp.audit.refusals import refused_positions
+from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
@@ -85,13 +86,16 @@ def _require_poolable(runs: list[RecordedRun]) -> None:
 
 
 def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
-    checker = _checked(run, frozenset())
+    checker = _checked(run, {})
     unmatched: list[Violation] = []
     if checker.kinds["refusal"]:
         # Rare: read again, leaving out what was refused.
-        refused, unmatched = refused_positions(run.trace, run.scenario.network)
+        network = None if run.trace.wall_clock else run.scenario.network
+        taken = {(round_, *report) for round_, reports in enumerate(_taken(run)) for report in reports.items()}
+        refused, unmatched = refused_positions(run.trace, network, taken)
         checker = _checked(run, refused)
     _compare_with_summary(run, checker)
+    _compare_with_reports(run, checker)
     violations = sorted(
         [*checker.violations, *unmatched], key=lambda found: (found.position is None, found.position or 0)
     )
@@ -105,7 +109,7 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
     return audit, checker.sample
 
 
-def _checked(run: RecordedRun, refused: frozenset[int]) -> Checker:
+def _checked(run: RecordedRun, refused: dict[int, str]) -> Checker:
     checker = Checker(
         run.users,
         run.features,
@@ -115,11 +119,17 @@ def _checked(run: RecordedRun, refused: frozenset[int]) -> Checker:
         clusters=run.clusters,
         true_labels=run.true_labels,
         missing=run.summary["missing"],
+        wall_clock=run.trace.wall_clock,
     )
     for event in run.trace:
-        checker.feed(event, event.position in refused)
+        checker.feed(event, refused.get(event.position, ""))
     checker.finish()
     return checker
+
+
+def _taken(run: RecordedRun) -> list[dict[int, int]]:
+    """What the learner took, per round: user to label."""
+    return [dict(zip(users.tolist(), labels.tolist(), strict=True)) for users, labels in run.reports]
 
 
 def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
@@ -130,14 +140,33 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
     for kind in checker.kinds:
         if kind not in run.summary["messages_by_kind"]:
             found.append(f"no messages of kind {kind}, but the trace has {checker.kinds[kind]}")
-    if run.summary["virtual_seconds"] != checker.last_time:
-        found.append(f"{run.summary['virtual_seconds']} virtual seconds, but the trace ends at {checker.last_time}")
-    rounds = []
-    for reports in checker.reports:
-        users = np.array(sorted(reports), dtype=np.int64)
-        rounds.append((users, np.array([reports[user] for user in users.tolist()], dtype=np.int64)))
-    if noisy_sha256(rounds) != run.summary["noisy_sha256"]:
-        found.append("noisy_sha256 is not that of the reports in the trace")
-    if noisy_sha256(run.reports) != run.summary["noisy_sha256"]:
+    seconds = run.summary["virtual_seconds"]
+    if seconds not in (None, checker.last_time):
+        found.append(f"{seconds} virtual seconds, but the trace ends at {checker.last_time}")
+    for round_, announced in enumerate(checker.announced[: len(run.outcomes)]):
+        if run.outcomes[round_].get("reported") != announced:
+            found.append(f"{run.outcomes[round_]} of round {round_}, but {announced} reports were announced")
+    ascending = all((np.diff(users) > 0).all() for users, _ in run.reports)
+    if not ascending or noisy_sha256(run.reports) != run.summary["noisy_sha256"]:
         found.append("noisy_sha256 is not that of reports.npz")
     checker.violations += [Violation("summary", None, f"the summary says {what}") for what in found]
+
+
+def _compare_with_reports(run: RecordedRun, checker: Checker) -> None:
+    """The learner took what was reported, except what a missing user may have sent too late.
+
+    Such a report may also have been in time to fill the place of one that was announced, which then is refused
+    or, if the learner has all it waits for, not even read.
+    """
+    missing = frozenset(run.summary["missing"])
+    found = []
+    for round_, (taken, sent) in enumerate(zip(_taken(run), checker.reports, strict=True)):
+        complete = round_ < len(checker.announced) and len(taken) >= checker.announced[round_]
+        for user, label in taken.items():
+            if sent.get(user) != label:
+                found.append(f"label {label} of user {user} in round {round_}, but the trace has {sent.get(user)}")
+        for user, label in sent.items():
+            if not (user in taken or user in missing or complete):
+                found.append(f"no label of user {user} in round {round_}, but the trace has {label}")
+    few = found[:MAX_VIOLATIONS]
+    checker.violations += [Violation("summary", None, f"reports.npz has {what}") for what in few]

@@ -56,7 +56,14 @@ class Trace:
         for fact in ("users", "labels", "rounds", "features"):
             if type(header.get(fact)) is not int or header[fact] < 0:
                 raise RequestError(f"{path}: the header's {fact} must be a whole number")
+        if header.get("clock", "virtual") not in ("virtual", "wall"):
+            raise RequestError(f"{path}: the header's clock must be virtual or wall")
         return cls(path, header)
+
+    @property
+    def wall_clock(self) -> bool:
+        """Whether times are those of machines' clocks; in a simulation they are virtual and exact."""
+        return bool(self.header.get("clock") == "wall")
 
     def __iter__(self) -> Iterator[Event]:
         with self.path.open("rb") as file:

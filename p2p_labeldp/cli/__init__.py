@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import typer
 from typer.main import get_command
 
-from p2p_labeldp.cli import account, audit, calibrate, compare, run, scenarios, threats
+from p2p_labeldp.cli import account, audit, calibrate, certs, compare, deploy, node, run, scenarios, threats
 from p2p_labeldp.errors import RequestError, RunError
 
 app = typer.Typer(
@@ -33,7 +33,10 @@ app.command("calibrate")(calibrate.command)
 app.command("threats")(threats.command)
 app.command("compare")(compare.command)
 app.command("audit")(audit.command)
+app.command("deploy")(deploy.command)
+app.command("node")(node.command)
 app.command("scenarios")(scenarios.command)
+app.add_typer(certs.app, name="certs")
 
 
 @app.callback()

@@ -49,16 +49,16 @@ def command(
     if as_json:
         print_json(finished.summary)
     else:
-        console.print(summary_table(finished.summary, len(finished.dataset.classes)))
+        console.print(summary_table(finished.summary))
 
 
-def summary_table(summary: dict[str, Any], labels: int) -> Table:
+def summary_table(summary: dict[str, Any]) -> Table:
     """A run in a dozen lines."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     sizes = summary["cluster_sizes"]
-    table.add_row("users", f"{summary['users']:,} with {labels} labels")
+    table.add_row("users", f"{summary['users']:,} with {summary['labels']} labels")
     merged = f"; {summary['merged_clusters']} too small, merged" if summary["merged_clusters"] else ""
     span = f"of {sizes['smallest']:,} to {sizes['largest']:,} users, median {sizes['median']:,.0f}{merged}"
     table.add_row("clusters", f"{summary['clusters']:,} {span}")
@@ -73,11 +73,15 @@ def summary_table(summary: dict[str, Any], labels: int) -> Table:
     table.add_row("reports", f"{summary['reports']:,}" + (f"; {abstained:,} abstained" if abstained else ""))
     if summary["missing"]:
         shown = ", ".join(map(str, summary["missing"][:10]))
-        table.add_row("missing", f"{len(summary['missing']):,} users: {shown}")
+        more = ", ..." if len(summary["missing"]) > 10 else ""
+        table.add_row("missing", f"{len(summary['missing']):,} users: {shown}{more}")
+    if summary.get("missing_hosts"):
+        table.add_row("", "hosts that stayed away: " + ", ".join(summary["missing_hosts"]))
     private = "none: " + summary["accuracy_reason"] if summary["accuracy"] is None else f"{summary['accuracy']:.4f}"
     table.add_row("accuracy", f"{private} on the noisy labels")
-    table.add_row("", f"{summary['nonprivate_accuracy']:.4f} without privacy")
-    table.add_row("", f"{summary['majority_accuracy']:.4f} by always guessing the commonest label")
+    if summary["nonprivate_accuracy"] is not None:
+        table.add_row("", f"{summary['nonprivate_accuracy']:.4f} without privacy")
+        table.add_row("", f"{summary['majority_accuracy']:.4f} by always guessing the commonest label")
     if summary["mechanism"] != "peer_to_peer":
         table.add_row("trust", f"{summary['mechanism']}: {summary['trust']}")
     watchers = {
@@ -97,6 +101,7 @@ def summary_table(summary: dict[str, Any], labels: int) -> Table:
         table.add_row("privacy" if view == "learner" else "", line)
     table.add_row("noisy data set", summary["noisy_sha256"][:16])
     coins = f"seed {summary['seed']}" if summary["coins"] == "seeded" else "the operating system's coins"
-    table.add_row("seconds", f"{summary['seconds']:.2f} with the {summary['engine']} engine, {coins}")
+    how = f"the {summary['engine']} engine" if "hosts" not in summary else f"{summary['hosts']} hosts over TLS"
+    table.add_row("seconds", f"{summary['seconds']:.2f} with {how}, {coins}")
     table.add_row("run folder", str(summary["out"]))
     return table

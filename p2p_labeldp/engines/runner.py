@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import importlib.metadata
 import math
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,20 +16,18 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.clusters import kmeans_clusters
-from p2p_labeldp.data.quality import cluster_shares, phi, psi
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta, guarantees
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.engines.treatments import Treatment, generator_of, treatment_of
+from p2p_labeldp.engines.results import baselines, learned, quality, sizes_of_clusters, write_results
+from p2p_labeldp.engines.treatments import Treatment, treatment_of
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports
-from p2p_labeldp.mechanisms.coins import SCHEME, make_coins
+from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import account_clusters, calibrate
 from p2p_labeldp.scenario import Mechanism, Scenario, replace
-from p2p_labeldp.streams import Purpose
 
 ENGINES = ("actors", "vectorized")
 HOSTINGS = ("user", "cluster")
@@ -54,18 +49,19 @@ class Run:
 class ClusterPlan:
     """What the scenario makes of public features; remembers how it went for the summary."""
 
-    def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
+    def __init__(self, scenario: Scenario, users: int, given: NDArray[np.int64] | None) -> None:
         self.merged = 0
-        self._users = len(dataset.labels)
+        self._users = users
         self._known: NDArray[np.int64] | None = None
         self._settings = scenario.clusters
         self._seed = scenario.coins.seed
-        self._given = dataset.given_clusters
+        self._given = given
         if self._settings.method == "given" and self._given is None:
+            name = scenario.data.name
             raise RequestError(
-                f'clusters.method = "given" is not allowed: data set "{dataset.name}" names no clusters; use "kmeans"'
+                f'clusters.method = "given" is not allowed: data set "{name}" names no clusters; use "kmeans"'
             )
-        count, users = self._settings.count, len(dataset.labels)
+        count = self._settings.count
         if self._settings.method == "kmeans" and count > users:
             raise RequestError(f"clusters.count = {count} is not allowed; it must be at most the users, {users}")
 
@@ -128,7 +124,7 @@ def _run(
     tell = progress or (lambda stage, done, total: None)
     tell("data", 0, 0)
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
-    plan = ClusterPlan(scenario, dataset)
+    plan = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
     target = scenario.mechanism.epsilon
     scenario, parameters, treatment = resolve(scenario, dataset, plan)
     population = Population(dataset.features, dataset.labels, plan)
@@ -163,6 +159,7 @@ def _run(
     tell("learning", 0, 0)
     summary = {
         "users": len(dataset.labels),
+        "labels": len(dataset.classes),
         "clusters": int(outcome.clusters.max(initial=-1)) + 1,
         "reports": outcome.reports,
         "messages": sum(outcome.messages.values()),
@@ -175,9 +172,11 @@ def _run(
         "mechanism": treatment.kind,
         "trust": treatment.trust,
         "target_epsilon": target or None,
-        **_accuracies(scenario, dataset, outcome, treatment),
+        **learned(scenario, dataset, outcome, treatment),
+        **baselines(scenario, dataset),
         "privacy": treatment.privacy or guarantees(outcome, parameters, scenario.privacy.delta),
-        **_quality(scenario, dataset, outcome, plan.merged),
+        **sizes_of_clusters(outcome, plan.merged),
+        **quality(dataset, outcome),
         "messages_by_kind": outcome.messages,
         "outcomes_by_round": outcome.outcomes,
         "missing": outcome.missing,
@@ -186,7 +185,8 @@ def _run(
         "out": str(folder.place) if folder is not None else None,
     }
     if folder is not None:
-        _write(folder, scenario, dataset, outcome, summary)
+        folder.write_arrays(files.POPULATION, cluster=outcome.clusters, true_label=dataset.labels)
+        write_results(folder, scenario, dataset, outcome, summary)
     return Run(scenario, dataset, outcome, summary)
 
 
@@ -199,7 +199,7 @@ def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Sc
     sizes = cluster_sizes(Outcome(clusters, []), parameters_of(scenario, labels))
     delta = scenario.privacy.delta or default_delta(sizes, len(dataset.labels))
     if mechanism.kind == "peer_to_peer":
-        alpha = _calibrated(mechanism, labels, sizes, delta)
+        alpha = calibrated_alpha(mechanism, labels, sizes, delta)
         scenario = replace(scenario, mechanism__alpha=alpha, mechanism__epsilon=0.0)
         return scenario, parameters_of(scenario, labels), treatment_of(scenario, labels, [], 0.0)
     if mechanism.kind == "dp_sgd":
@@ -209,7 +209,7 @@ def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Sc
     return scenario, parameters, treatment
 
 
-def _calibrated(mechanism: Mechanism, labels: int, sizes: dict[int, int], delta: float) -> float:
+def calibrated_alpha(mechanism: Mechanism, labels: int, sizes: dict[int, int], delta: float) -> float:
     """The alpha that keeps the learner to epsilon in every cluster: the smallest one's, checked in the others."""
     if not sizes:
         return mechanism.alpha  # everyone abstains
@@ -248,94 +248,3 @@ def expected_messages(users: int, parameters: Parameters) -> int:
     """About how many messages a run sends: hello, assignment, goodbye; then ask, answer, report, done, round."""
     per_round = 3 + parameters.theta
     return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))
-
-
-def _accuracies(scenario: Scenario, dataset: Dataset, outcome: Outcome, treatment: Treatment) -> dict[str, Any]:
-    """Test accuracy of what was learned, beside the non-private model's and the majority class's."""
-    labels = len(dataset.classes)
-    settings = scenario.learner
-    test = dataset.test_features, dataset.test_labels
-    truth = fit_softmax(dataset.features, one_hot(dataset.labels, labels), settings.l2, settings.max_iterations)
-    majority = int(np.bincount(dataset.labels, minlength=labels).argmax())
-    found: dict[str, Any] = {
-        "accuracy": None,
-        "nonprivate_accuracy": truth.accuracy(*test),
-        "majority_accuracy": float(np.mean(dataset.test_labels == majority)),
-    }
-    if outcome.reports == 0:
-        return found | {"accuracy_reason": "nothing was reported, so there is nothing to learn from"}
-    users = np.concatenate([users for users, _ in outcome.rounds])
-    noisy = np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64)
-    reporters, targets, weights = pooled_reports(users, noisy, labels)
-    if treatment.kind == "dp_sgd":
-        from p2p_labeldp.learning.dp_sgd import fit_dp_sgd
-
-        private = fit_dp_sgd(
-            dataset.features[reporters],
-            noisy,
-            labels,
-            epsilon=scenario.mechanism.epsilon,
-            delta=treatment.privacy["model"]["delta"],
-            generator=generator_of(scenario.coins, Purpose.LEARNER),
-        )
-        return found | {"accuracy": private.model.accuracy(*test)}
-    targets = treatment.soft(targets, settings.correct_flips)
-    model = fit_softmax(dataset.features[reporters], targets, settings.l2, settings.max_iterations, weights)
-    return found | {"accuracy": model.accuracy(*test)}
-
-
-def _quality(scenario: Scenario, dataset: Dataset, outcome: Outcome, merged: int) -> dict[str, Any]:
-    """Sizes of the clusters, and phi and psi of mechanisms.md section 4.
-
-    psi compares the labels that arrived with the true ones, cluster by cluster: what the exchange and the
-    flips did to the label distribution.
-    """
-    present = outcome.clusters >= 0
-    sizes = np.bincount(outcome.clusters[present])
-    found: dict[str, Any] = {
-        "cluster_sizes": {
-            "smallest": int(sizes.min(initial=len(present))),
-            "median": float(np.median(sizes)) if len(sizes) else None,
-            "largest": int(sizes.max(initial=0)),
-        },
-        "merged_clusters": merged,
-        "phi": None,
-        "psi": None,
-    }
-    if dataset.conditional is not None and present.any():
-        found["phi"] = phi(dataset.conditional[present], outcome.clusters[present])
-    users = np.concatenate([users for users, _ in outcome.rounds])
-    if len(sizes) and len(np.unique(outcome.clusters[users])) == len(sizes):
-        noisy = np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64)
-        labels = len(dataset.classes)
-        shares = cluster_shares(noisy, outcome.clusters[users], labels)
-        found["psi"] = psi(shares, dataset.labels[present], outcome.clusters[present], labels)
-    return found
-
-
-def _write(folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: dict[str, Any]) -> None:
-    packages = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
-    folder.write_json(
-        files.MANIFEST,
-        {
-            "versions": {name: importlib.metadata.version(name) for name in packages}
-            | {"python": platform.python_version()},
-            "seed": scenario.coins.seed,
-            "coins": SCHEME if scenario.coins.source == "seeded" else "operating system",
-            "engine": summary["engine"],
-            "hosting": summary["hosting"],
-            "scenario_digest": scenario.digest(),
-            "assignment_sha256": hashlib.sha256(outcome.clusters.astype("<i8").tobytes()).hexdigest(),
-            "labels": len(dataset.classes),
-            "classes": list(dataset.classes),
-            "features": dataset.features.shape[1],
-        },
-    )
-    folder.write_arrays(
-        files.REPORTS,
-        round=np.repeat(np.arange(len(outcome.rounds)), [len(users) for users, _ in outcome.rounds]),
-        user=np.concatenate([users for users, _ in outcome.rounds]),
-        label=np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64),
-    )
-    folder.write_arrays(files.POPULATION, cluster=outcome.clusters, true_label=dataset.labels)
-    folder.write_json(files.SUMMARY, summary)

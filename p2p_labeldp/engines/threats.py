@@ -45,7 +45,7 @@ def threats(
     tell = progress or (lambda stage, done, total: None)
     tell("data", 0, 0)
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
-    plan = ClusterPlan(scenario, dataset)
+    plan = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind}: threats are those of peer_to_peer")
     scenario, parameters, _ = resolve(scenario, dataset, plan)

@@ -33,7 +33,7 @@ class Auditor:
     def __init__(self) -> None:
         self.number = count()
         self.batch: list[Record] = []
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=_to_trace)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=to_trace)
 
     def header(self, **facts: Any) -> bytes:
         """The trace's first object; ``facts`` are what a reader needs to know of the run."""
@@ -52,7 +52,7 @@ class Auditor:
         return data[1 if size < 16 else 3 if size < 1 << 16 else 5 :]
 
 
-def _to_trace(value: object) -> int:
+def to_trace(value: object) -> int:
     if isinstance(value, Features):
         return len(value)
     raise NotImplementedError(f"no trace form for {type(value).__name__}")

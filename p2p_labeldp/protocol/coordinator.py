@@ -96,6 +96,11 @@ class Coordinator:
     def finished(self) -> bool:
         return self.phase == OVER
 
+    @property
+    def awaited(self) -> int:
+        """How many users have not been heard from in the present stage."""
+        return self._awaited
+
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
         handler = _HANDLERS.get(type(message))
         if handler is None or not 0 <= sender < self.users:

@@ -169,20 +169,20 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     message: AnyMessage
 
 
-def _features_to_wire(value: object) -> bytes:
+def features_to_wire(value: object) -> bytes:
     if isinstance(value, Features):
         return value.row.astype("<f4").tobytes()
     raise NotImplementedError(f"no wire form for {type(value).__name__}")
 
 
-def _features_from_wire(kind: type, value: object) -> object:
+def features_from_wire(kind: type, value: object) -> object:
     if kind is Features and isinstance(value, bytes):
         return Features.from_bytes(value)
     raise ValueError("features must be bytes")
 
 
-_encoder = msgspec.msgpack.Encoder(enc_hook=_features_to_wire)
-_decoder = msgspec.msgpack.Decoder(Envelope, dec_hook=_features_from_wire)
+_encoder = msgspec.msgpack.Encoder(enc_hook=features_to_wire)
+_decoder = msgspec.msgpack.Decoder(Envelope, dec_hook=features_from_wire)
 
 
 def encode(envelope: Envelope) -> bytes:

@@ -1,0 +1,113 @@
+"""Which message a refusal is about: it names a sender and a kind, and there may be several of those.
+
+What was refused had no effect, so a message that was acted on, as the trace or the reports show, comes last. Of the
+others, one that repeats an earlier one is the surplus, the latest first; where nothing is repeated the
+sender was late, and the oldest comes first. In virtual time only what arrived just then comes into question; a
+wall clock does not tell.
+
+Where two fit equally well, taking the wrong one hides nothing: it can only be one that nobody acted on, and
+what a late user said in it is checked all the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from p2p_labeldp.audit.rules import Violation
+from p2p_labeldp.audit.trace import Event
+from p2p_labeldp.protocol.messages import KINDS
+from p2p_labeldp.scenario import Network
+
+Route = tuple[int, int, str]
+"""Sender, receiver and kind."""
+
+_COUNTERPART = {"ask": "answer", "answer": "ask"}
+
+
+def refused_positions(
+    events: Iterable[Event], network: Network | None, reports: Collection[tuple[int, int, int]]
+) -> tuple[dict[int, str], list[Violation]]:
+    """Positions of the messages that were refused, each with the fault, and what is wrong with the refusals.
+
+    ``network`` says how long messages take, None where clocks do not tell. ``reports`` holds (round, user, label)
+    of what the learner took. The events are read twice.
+    """
+    named = {_refused_route(event) for event in events if _names_a_message(event)}
+    story: list[Event] = []  # the refusals, and every message that one of them may be about
+    begun: dict[int, list[float]] = defaultdict(list)
+    heard: set[tuple[Route, int]] = set()
+    for event in events:
+        route = (event.sender, event.receiver, event.kind)
+        if any(type(part) not in (int, str) for part in route) or type(event.time) is not float:
+            continue  # no message at all; its shape is what is wrong with it
+        if route in named or _names_a_message(event):
+            story.append(event)
+        if event.kind in ("assignment", "round"):
+            begun[event.receiver].append(event.time)
+        # An ask that was answered was heard, and so was an answer that had been asked for.
+        back = (event.receiver, event.sender, _COUNTERPART.get(event.kind, ""))
+        if back in named:
+            heard.add((back, _round(event)))
+    waiting: dict[Route, list[tuple[bool, Event]]] = defaultdict(list)  # (whether it repeats an earlier one, message)
+    seen: set[tuple[Route, int]] = set()
+    refused: dict[int, str] = {}
+    wrong: list[Violation] = []
+    for event in story:
+        if event.kind != "refusal":
+            route = (event.sender, event.receiver, event.kind)
+            waiting[route].append(((route, _round(event)) in seen, event))
+            seen.add((route, _round(event)))
+            continue
+        route = _refused_route(event)
+        candidates = waiting[route]
+        if not candidates:
+            wrong.append(Violation("refusals", event.position, f"{event}: names no message that was sent"))
+            continue
+        if network is not None:
+            timely = [each for each in candidates if _comes_up(each[1], event.time, begun[event.sender], network)]
+            if not timely:
+                wrong.append(Violation("timing", event.position, f"{event}: left when nothing it refuses arrived"))
+            candidates = timely or candidates
+        idle = [
+            each for each in candidates if (route, _round(each[1])) not in heard and not _counted(each[1], reports)
+        ] or candidates
+        chosen = ([each for each in idle if each[0]] or idle[:1])[-1]
+        waiting[route].remove(chosen)
+        refused[chosen[1].position] = event.fields[2].partition(":")[0]
+    return refused, wrong
+
+
+def _names_a_message(event: Event) -> bool:
+    """Whether this is a refusal of a message; bytes that are none are refused as a ``frame`` and not on record."""
+    if event.kind != "refusal":
+        return False
+    types = tuple(map(type, (event.sender, *event.fields)))
+    return types == (int, int, str, str) and event.fields[1] != "frame"
+
+
+def _refused_route(refusal: Event) -> Route:
+    about, kind, _ = refusal.fields
+    return about, refusal.sender, kind
+
+
+def _round(event: Event) -> int:
+    """The round that a message is about, -1 where it is about none."""
+    if KINDS.get(event.kind, ())[:1] == ("round",) and event.fields and type(event.fields[0]) is int:
+        return int(event.fields[0])
+    return -1
+
+
+def _counted(message: Event, reports: Collection[tuple[int, int, int]]) -> bool:
+    if message.kind != "report" or tuple(map(type, message.fields)) != (int, int):
+        return False
+    round_, label = message.fields
+    return (round_, message.sender, label) in reports
+
+
+def _comes_up(message: Event, time: float, begun: list[float], network: Network) -> bool:
+    """Whether it arrived at ``time`` or, if it is an ask that came early, its receiver was told then to begin."""
+    slack = 1e-9 if network.jitter else 0.0
+    causes = [message.time, *(begun if message.kind == "ask" else ())]
+    arrivals = [cause + network.latency for cause in causes]
+    return any(first - slack <= time <= first + network.jitter + slack for first in arrivals)

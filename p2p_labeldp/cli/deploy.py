@@ -1,0 +1,50 @@
+"""``deploy``: the whole deployment as local processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.output import (
+    DataDir,
+    Json,
+    ScenarioArgument,
+    Seed,
+    Settings,
+    console,
+    find_scenario,
+    print_json,
+    progress_bar,
+)
+from p2p_labeldp.cli.run import summary_table
+
+DEFAULT_HOSTS = 2
+
+
+@with_deployment("hosts", "away_limit")
+def command(
+    scenario: ScenarioArgument,
+    seed: Seed = None,
+    data_dir: DataDir = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; runs/NAME if not given.")] = None,
+    as_json: Json = False,
+    **deployment: Any,
+) -> None:
+    """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and users hosts."""
+    chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
+    from p2p_labeldp.deployment.local import deploy
+    from p2p_labeldp.engines.folder import free_name
+
+    place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
+    with progress_bar() as progress:
+        summary = deploy(
+            chosen, hosts=chosen.deployment.hosts or DEFAULT_HOSTS, out=place, data_dir=data_dir, progress=progress
+        )
+    if as_json:
+        print_json(summary)
+    else:
+        console.print(summary_table(summary))

@@ -1,0 +1,41 @@
+"""``node``: one role of a deployment as a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.output import DataDir, ScenarioArgument, Seed, Settings, find_scenario
+from p2p_labeldp.errors import RequestError
+
+
+@with_deployment()
+def command(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="coordinator, learner, auditor or users.")],
+    scenario: ScenarioArgument,
+    seed: Seed = None,
+    data_dir: DataDir = None,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where a learner or auditor leaves results; in the state folder if not given.",
+            envvar="P2P_LABELDP_OUT",
+        ),
+    ] = None,
+    **deployment: Any,
+) -> None:
+    """Run one role of a deployment until the coordinator dismisses it.
+
+    Killed and started again with the same state folder it goes on where it was.
+    """
+    chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
+    for name in ("certs", "state"):
+        if not getattr(chosen.deployment, name):
+            raise RequestError(f"deployment.{name} is missing; --{name} names the folder")
+    from p2p_labeldp.deployment.program import run_node
+
+    run_node(role, chosen, place=out, data_dir=data_dir)

@@ -1,0 +1,1 @@
+"""The roles as programs on many machines: certificates, connections, journals."""

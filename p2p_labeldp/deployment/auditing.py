@@ -1,0 +1,132 @@
+"""The auditor's part: takes what every node says its roles have sent, and writes it as one trace in causal order.
+
+Nodes' clocks differ, and what they tell arrives in any order. Every item carries its sender's logical
+clock, which runs ahead of everything its sender had taken by then; records ordered by it (and, for equal
+clocks, by node and place) never show an effect before its cause. Times are the senders' own, lifted where
+they would run back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import msgpack
+
+from p2p_labeldp.audit.rules import Broken, require_shape
+from p2p_labeldp.audit.trace import Event
+from p2p_labeldp.deployment.items import Directory, Finish, Item, Over, Ready, Records, Traced
+from p2p_labeldp.deployment.parts import SINGLES, Log, Part
+from p2p_labeldp.protocol.auditor import Auditor
+from p2p_labeldp.protocol.messages import AUDITOR, HOST, Refused
+from p2p_labeldp.scenario import Scenario
+
+Write = Callable[[Iterator[bytes]], None]
+"""Write a trace, given as its bytes in parts; once or again."""
+
+_TRIPLE, _QUINTUPLE = b"\x93", b"\x95"  # MessagePack's arrays of three and of five
+
+
+class AuditorPart(Part):
+    address = AUDITOR
+
+    def __init__(self, key: str, log: Log, scenario: Scenario, write: Write) -> None:
+        super().__init__(key, log)
+        self._scenario = scenario
+        self._write = write
+        # (clock, node, place) to time and the records as they came, all of one item together.
+        self._told: list[tuple[int, str, int, float, list[bytes]]] = []
+        self._kinds: Counter[str] = Counter()
+        self._finished = False
+
+    @property
+    def waits_for(self) -> str:
+        return "the coordinator to name the hosts" if self.directory is None else "the run to end"
+
+    def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
+        self._heard_at = clock
+        super().take(key, name, clock, body, now)
+
+    def hear(self, key: str, name: str, item: Item) -> None:
+        if type(item) is Records:
+            self._note(key, name, item)
+        elif type(item) is Directory:
+            self.knows(key, item)
+            self.say("coordinator", Ready())
+        elif type(item) is Finish:
+            self.only(key, "coordinator")
+            self._finish()
+        elif type(item) is Over:
+            self.leave(key, item)
+        else:
+            super().hear(key, name, item)
+
+    def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
+        self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+
+    def _note(self, key: str, name: str, item: Records) -> None:
+        if self._finished:
+            raise Refused("out_of_order", "the trace is written")
+        if self.directory is None:
+            raise Refused("out_of_order", "the auditor knows no users yet")
+        kept = []
+        for raw in item.records:
+            record = bytes(raw)
+            try:
+                kind = self._checked(key, record)
+            except Refused as refused:
+                self.log("refused", peer=name, kind="record", fault=refused.fault)
+                continue
+            self._kinds[kind] += 1
+            kept.append(record)
+        if kept:
+            self._told.append((self._heard_at, key, len(self._told), item.time, kept))
+
+    def _checked(self, key: str, record: bytes) -> str:
+        """The kind of a record, if it is one, and of a message that this peer's roles may have sent."""
+        assert self.directory is not None
+        try:
+            if record[:1] != _TRIPLE:
+                raise ValueError("not a record")
+            sender, receiver, message = msgpack.unpackb(record, raw=False)
+            event = Event(0, 0, 0.0, sender, receiver, message[0], tuple(message[1:]))
+            require_shape(event, self.directory.users)
+        except Broken as broken:
+            raise Refused("malformed", str(broken)) from None
+        except (ValueError, TypeError, IndexError, KeyError, msgpack.exceptions.UnpackException) as error:
+            raise Refused("malformed", type(error).__name__) from None
+        holder = None if self.shares is None else self.shares.by_key.get(key)
+        mine = sender == SINGLES.get(key) if holder is None else sender == HOST or holder.first <= sender < holder.last
+        if not mine:
+            raise Refused("misdirected", "the sender is not the peer's to speak for")
+        return str(event.kind)
+
+    def _finish(self) -> None:
+        if self.directory is None:
+            raise Refused("out_of_order", "there is no run to finish")
+        self._finished = True
+        self._write(self._trace())
+        self.say("coordinator", Traced(dict(sorted(self._kinds.items()))))
+
+    def _trace(self) -> Iterator[bytes]:
+        directory = self.directory
+        assert directory is not None
+        yield Auditor().header(
+            users=directory.users,
+            labels=directory.labels,
+            rounds=self._scenario.mechanism.rounds,
+            features=directory.features,
+            clock="wall",
+            hosts=len(directory.hosts),
+        )
+        pack = msgpack.Packer(autoreset=True).pack
+        number, time = 0, 0.0
+        for _, _, _, said_at, records in sorted(self._told, key=lambda told: told[:3]):
+            time = max(time, said_at)
+            head = pack(time)
+            parts: list[bytes] = []
+            for record in records:
+                # [sender, receiver, message] becomes [number, time, sender, receiver, message].
+                parts += (_QUINTUPLE, pack(number), head, record[1:])
+                number += 1
+            yield b"".join(parts)

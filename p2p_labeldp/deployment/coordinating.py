@@ -1,0 +1,313 @@
+"""The coordinator's part: gathers hosts, deals shares, lets the role run, and sees the deployment to its end.
+
+    GATHERING --every host, or the limit--> MEETING --everyone knows everyone--> RUNNING
+    --> CLOSING (all that was said has arrived) --> TRACING --> WRITING --> LEAVING
+
+It loads no data: how many users there are, and how their features look, it learns from the hosts, who must
+agree. No label reaches it, and no digest of labels either, from which those of a few users could be guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.deployment.items import (
+    Begin,
+    Column,
+    Directory,
+    Facts,
+    Finish,
+    Holder,
+    Item,
+    Join,
+    Noise,
+    Over,
+    Quiet,
+    Ready,
+    Traced,
+    Written,
+    encode_column,
+)
+from p2p_labeldp.deployment.parts import Log, Part, Shares
+from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.engines.runner import ClusterPlan, calibrated_alpha, parameters_of
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.protocol.coordinator import Coordinator
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Envelope, Message, Outgoing, Refused, Roster
+from p2p_labeldp.scenario import Scenario
+
+GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = (
+    "gathering", "meeting", "running", "closing", "tracing", "writing", "leaving",
+)  # fmt: skip
+
+
+class CoordinatorPart(Part):
+    address = COORDINATOR
+
+    def __init__(self, key: str, log: Log, scenario: Scenario, name: str) -> None:
+        """``name`` is the run's."""
+        super().__init__(key, log)
+        self._run_name = name
+        self._scenario = scenario
+        self.phase = GATHERING
+        self.role: Coordinator | None = None
+        self._joined: dict[str, tuple[str, Join]] = {}
+        self._awaited: set[str] = set()
+        self._given: NDArray[np.int64] | None = None
+        self._noise: Noise | None = None
+        self._noise_said = False
+        self._missing_hosts: list[str] = []
+        self._kinds: dict[str, int] = {}
+        deployment = scenario.deployment
+        self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
+
+    @property
+    def run(self) -> str:
+        return self._run_name
+
+    @property
+    def stage(self) -> object:
+        if self.phase == GATHERING:
+            return self.phase, len(self._joined)
+        if self.phase == RUNNING and self.role is not None:
+            return self.phase, self.role.stage
+        # Whoever is heard from shows that there is progress.
+        return self.phase, len(self._awaited)
+
+    @property
+    def limit(self) -> float | None:
+        deployment = self._scenario.deployment
+        if self.phase == GATHERING and self._joined and not deployment.hosts:
+            return deployment.settle
+        if self.phase == RUNNING and self.role is not None:
+            return self.role.limit
+        return deployment.away_limit
+
+    @property
+    def waits_for(self) -> str:
+        if self.phase == GATHERING:
+            wanted = self._scenario.deployment.hosts
+            return f"users hosts: {len(self._joined)} came" + (f" of {wanted}" if wanted else "")
+        if self.phase == RUNNING and self.role is not None:
+            return f"{self.role.awaited} users in phase {self.role.phase}"
+        return ", ".join(sorted(self._name(key) for key in self._awaited))
+
+    @property
+    def progress(self) -> tuple[str, int, int] | None:
+        if self.phase == GATHERING:
+            return "hosts", len(self._joined), self._scenario.deployment.hosts
+        if self.phase == RUNNING and self.role is not None:
+            total = self.directory.users if self.directory is not None else 0
+            return self.role.phase, total - self.role.awaited, total
+        return self.phase, 0, 0
+
+    def may_join(self, key: str) -> bool:
+        """Whether a users host is one of this run, or may still become one."""
+        return self.phase == GATHERING or key in self._joined
+
+    def hear(self, key: str, name: str, item: Item) -> None:
+        if type(item) is Join:
+            self._join(key, name, item)
+        elif type(item) is Column and self.phase == MEETING:
+            self._take_given(key, item)
+        elif (type(item), self.phase) in ((Ready, MEETING), (Quiet, RUNNING), (Quiet, CLOSING)):
+            self._heard(key)
+        elif type(item) is Traced and self.phase == TRACING:
+            self.only(key, "auditor")
+            self._kinds = item.kinds
+            self._heard(key)
+        elif type(item) is Written and self.phase == WRITING:
+            self.only(key, "learner")
+            self._heard(key)
+        else:
+            super().hear(key, name, item)
+
+    def give_up(self) -> None:
+        """Go on without those who stayed away, if that makes sense."""
+        away = ", ".join(sorted(self._name(key) for key in self._awaited))
+        limit = self._scenario.deployment.away_limit
+        if self.phase == GATHERING:
+            if not self._joined:
+                raise RunError(f"no users host came within {limit:g} seconds")
+            self._deal()
+        elif self.phase == RUNNING:
+            assert self.role is not None
+            self.log("limit", phase=self.role.phase, missing=self.role.awaited)
+            for to, message in self._and_advance(self.role.expire()):
+                self.send(COORDINATOR, to, message)
+        elif self._awaited & {"learner", "auditor"}:
+            raise RunError(f"{away} stayed away for {limit:g} seconds")
+        else:
+            self.log("away", nodes=away, phase=self.phase)
+            if self.phase == CLOSING:
+                self._missing_hosts = sorted(self._name(key) for key in self._awaited)
+            self._awaited.clear()
+            self._advance()
+
+    def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
+        if self.role is None or self.phase not in (RUNNING, CLOSING):
+            raise Refused("out_of_order", f"the coordinator is {self.phase}")
+        said = self.role.receive(envelope.sender, envelope.message)
+        return self._and_advance(said) if said else ()
+
+    def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
+        if receiver != HOST:
+            return super().keys_for(receiver, message)
+        assert self.shares is not None
+        if type(message) is Roster:
+            members = np.frombuffer(message.members, dtype="<i8")
+            return [holder.key for holder in self.shares.hosts if _any_between(members, holder.first, holder.last)]
+        return [holder.key for holder in self.shares.hosts]
+
+    def _and_advance(self, said: Iterable[Outgoing]) -> Iterator[Outgoing]:
+        """What the role says; the phase changes once all of it is said."""
+        self._say_noise()
+        yield from said
+        self._advance()
+
+    # Gathering and meeting.
+
+    def _join(self, key: str, name: str, join: Join) -> None:
+        if self.phase != GATHERING:
+            raise Refused("out_of_order", "shares are dealt already")
+        if key in self._joined:
+            raise Refused("duplicate", "this host has joined")
+        for _, first in list(self._joined.values())[:1]:
+            for field in ("users", "features", "labels"):
+                mine, its = getattr(first, field), getattr(join, field)
+                if mine != its:
+                    raise RunError(f"{name} counts {its} {field} in its data, the hosts before it {mine}")
+        self._joined[key] = (name, join)
+        self.log("joined", host=name, hosts=len(self._joined))
+        if len(self._joined) == self._scenario.deployment.hosts:
+            self._deal()
+
+    def _deal(self) -> None:
+        """Equal shares in the order in which hosts joined; those of hosts that never came stay nobody's."""
+        _, first = next(iter(self._joined.values()))
+        wanted = max(self._scenario.deployment.hosts, len(self._joined))
+        edges = [first.users * place // wanted for place in range(wanted + 1)]
+        hosts = [
+            Holder(key, name, join.address, low, high)
+            for (key, (name, join)), (low, high) in zip(self._joined.items(), pairwise(edges), strict=False)
+        ]
+        self.directory = Directory(self._run_name, self.now, first.users, first.features, first.labels, hosts)
+        self.shares = Shares(self.directory)
+        self.phase = MEETING
+        everyone = [holder.key for holder in hosts] + ["learner", "auditor"]
+        self._awaited = set(everyone)
+        for key in everyone:
+            self.say(key, self.directory)
+        self.log("dealt", hosts=len(hosts), users=first.users)
+
+    def _take_given(self, key: str, part: Column) -> None:
+        assert self.directory is not None
+        assert self.shares is not None
+        holder = self.shares.by_key.get(key)
+        values = np.frombuffer(part.values, dtype="<i8")
+        fits = holder is not None and holder.first + part.first + len(values) <= holder.last
+        if holder is None or not fits or part.name != "clusters":
+            raise Refused("misdirected", "clusters are told of one's own users")
+        if self._given is None:
+            self._given = np.full(self.directory.users, -1, dtype=np.int64)
+        start = holder.first + part.first
+        self._given[start : start + len(values)] = values
+
+    def _heard(self, key: str) -> None:
+        self._awaited.discard(key)
+        if not self._awaited or self.phase == RUNNING:
+            self._advance()
+
+    def _begin(self) -> None:
+        assert self.directory is not None
+        assert self.shares is not None
+        users = self.directory.users
+        settings, network = self._scenario.mechanism, self._scenario.network
+        self._plan = ClusterPlan(self._scenario, users, self._given)
+        self.role = Coordinator(
+            users, self.directory.features, settings.rounds, self._cluster, network.hello_limit, network.round_limit
+        )
+        self.phase = RUNNING
+        self._awaited = {holder.key for holder in self.shares.hosts} | {"learner"}
+        for holder in self.shares.hosts:
+            self.say(holder.key, Begin())
+        self.log("begun", users=users)
+
+    def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
+        """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
+        found = self._plan(ids, features)
+        mechanism = self._scenario.mechanism
+        assert self.directory is not None
+        labels = self.directory.labels
+        parameters = parameters_of(self._scenario, labels)
+        sizes = cluster_sizes(Outcome(found, []), parameters)
+        delta = self._scenario.privacy.delta or default_delta(sizes, self.directory.users)
+        alpha = mechanism.alpha
+        if mechanism.epsilon > 0:
+            alpha = calibrated_alpha(mechanism, labels, sizes, delta)
+        self._noise = Noise(alpha, delta)
+        self.log("clustered", clusters=int(found.max(initial=-1)) + 1, users=len(ids))
+        return found
+
+    def _say_noise(self) -> None:
+        """Before anything else that follows from the clusters."""
+        if self._noise is None or self.phase != RUNNING or self._noise_said or self._scenario.mechanism.epsilon == 0:
+            return
+        assert self.shares is not None
+        self._noise_said = True
+        for holder in self.shares.hosts:
+            self.say(holder.key, self._noise)
+
+    # Seeing it to its end.
+
+    def _advance(self) -> None:
+        """Take whatever steps are due."""
+        if self.phase == RUNNING and self.role is not None and self.role.finished:
+            self.phase = CLOSING
+            self.log("exchanged", missing=len(self._missing_users()))
+        if self._awaited:
+            return
+        if self.phase == MEETING:
+            self._begin()
+        elif self.phase == CLOSING:
+            self.phase, self._awaited = TRACING, {"auditor"}
+            self.say("auditor", Finish(self._missing_hosts))
+        elif self.phase == TRACING:
+            self.phase, self._awaited = WRITING, {"learner"}
+            self._tell_facts()
+        elif self.phase == WRITING:
+            assert self.shares is not None
+            self.phase = LEAVING
+            for key in [*(holder.key for holder in self.shares.hosts), "learner", "auditor"]:
+                self.say(key, Over())
+            self.over = True
+
+    def _tell_facts(self) -> None:
+        assert self.role is not None
+        noise = self._noise or Noise(self._scenario.mechanism.alpha, self._scenario.privacy.delta)
+        for part in encode_column("clusters", self.role.clusters):
+            self.say("learner", part)
+        for part in encode_column("missing", np.array(self._missing_users(), dtype=np.int64)):
+            self.say("learner", part)
+        outcomes = [dict(attendance.outcomes) for attendance in self.role.attendance]
+        self.say(
+            "learner",
+            Facts(outcomes, self._missing_hosts, self._kinds, self._plan.merged, noise.alpha, noise.delta),
+        )
+
+    def _missing_users(self) -> list[int]:
+        assert self.role is not None
+        return sorted({*self.role.absent, *(user for seen in self.role.attendance for user in seen.missing)})
+
+    def _name(self, key: str) -> str:
+        return self._joined[key][0] if key in self._joined else f"the {key}"
+
+
+def _any_between(ascending: NDArray[np.int64], first: int, last: int) -> bool:
+    place = int(np.searchsorted(ascending, first))
+    return place < len(ascending) and int(ascending[place]) < last

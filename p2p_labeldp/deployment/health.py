@@ -1,0 +1,53 @@
+"""``GET /healthz`` for container engines: is the node alive, and whom does it wait for?
+
+A dozen lines of HTTP in place of a web framework: one request per connection, one KiB, two seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+MAX_REQUEST = 1024  # bytes; the request line is all that is looked at
+LIMIT = 2.0  # seconds a client may take
+
+
+async def serve_health(
+    host: str, port: int, state: Callable[[], dict[str, Any]], *, task_status: Any = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Answer until cancelled. OSError where the address is taken."""
+
+    async def answer(stream: trio.SocketStream) -> None:
+        with trio.move_on_after(LIMIT):
+            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # whoever asked may be gone
+                await _answer(stream, state)
+            await trio.aclose_forcefully(stream)
+
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    task_status.started(listeners[0].socket.getsockname()[:2])
+    await trio.serve_listeners(answer, listeners)
+
+
+async def _answer(stream: trio.SocketStream, state: Callable[[], dict[str, Any]]) -> None:
+    request = b""
+    while b"\r\n\r\n" not in request and b"\n\n" not in request and len(request) < MAX_REQUEST:
+        part = await stream.receive_some(MAX_REQUEST)
+        if not part:
+            break
+        request += part
+    method, _, rest = request.partition(b" ")
+    path = rest.split(b" ", 1)[0].split(b"?", 1)[0]
+    if method != b"GET":
+        status, body = "405 Method Not Allowed", "only GET\n"
+    elif path != b"/healthz":
+        status, body = "404 Not Found", "only /healthz\n"
+    else:
+        found = state()
+        status = "200 OK" if found.get("status") == "ok" else "503 Service Unavailable"
+        body = json.dumps(found) + "\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body.encode())}\r\n"
+    await stream.send_all((head + "Connection: close\r\n\r\n" + body).encode())

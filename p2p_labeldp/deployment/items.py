@@ -1,0 +1,214 @@
+"""What nodes say to each other: mail between the roles they carry, records for the auditor, a few words of their own.
+
+An item is the body of one numbered place in a stream between two nodes (``network.links``). Nodes speak
+of shares and hosts here; the messages of the protocol travel inside ``Mail`` and know nothing of hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.protocol.auditor import to_trace
+from p2p_labeldp.protocol.messages import (
+    MAX_FRAME,
+    Envelope,
+    Index,
+    Message,
+    Refused,
+    features_from_wire,
+    features_to_wire,
+)
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+# A frame adds a few bytes to an item's body; half a frame leaves room for the largest single message, a roster part.
+MAX_BODY = MAX_FRAME - 1024
+COLUMN_PART = 1 << 16  # numbers: half a frame
+PART = 2000  # messages encoded at once: about 40 KiB of asks
+
+
+class Item(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What all items share."""
+
+
+class Mail(Item, frozen=True, tag="mail"):
+    """Messages of the protocol between roles of two nodes, in the order they were sent."""
+
+    envelopes: list[Envelope]
+
+
+class Records(Item, frozen=True, tag="records"):
+    """What a node's roles have sent, for the trace: [sender, receiver, message] each, all at one time."""
+
+    time: float
+    records: list[msgspec.Raw]
+
+
+class Join(Item, frozen=True, tag="join"):
+    """A users host offers itself to the coordinator."""
+
+    address: Name
+    users: Count
+    features: Count
+    labels: Count
+
+
+class Holder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A users host and its share: users ``first`` to ``last - 1``."""
+
+    key: Name
+    name: Name
+    address: Name
+    first: Index
+    last: Index
+
+
+class Directory(Item, frozen=True, tag="directory"):
+    """The coordinator's word on who speaks for which users."""
+
+    run: Name
+    started: float
+    users: Count
+    features: Count
+    labels: Count
+    hosts: list[Holder]
+
+
+class Column(Item, frozen=True, tag="column"):
+    """A part of a long array of whole numbers (int64 little-endian), from place ``first`` on."""
+
+    name: Literal["clusters", "missing"]
+    first: Index
+    values: bytes
+
+
+class Ready(Item, frozen=True, tag="ready"):
+    """The directory is known."""
+
+
+class Begin(Item, frozen=True, tag="begin"):
+    """Everyone knows everyone: users may say hello."""
+
+
+class Noise(Item, frozen=True, tag="noise"):
+    """The flips that meet the scenario's epsilon in the clusters that came about."""
+
+    alpha: float
+    delta: float
+
+
+class Quiet(Item, frozen=True, tag="quiet"):
+    """A node has done its part, and all it said has arrived."""
+
+
+class Finish(Item, frozen=True, tag="finish"):
+    """To the auditor: nothing more will come; write the trace."""
+
+    missing_hosts: list[str]
+
+
+class Traced(Item, frozen=True, tag="traced"):
+    """The trace is written: how many messages of each kind it holds."""
+
+    kinds: dict[str, Count]
+
+
+class Facts(Item, frozen=True, tag="facts"):
+    """What the coordinator knows of the run, for the learner's summary; nothing in it depends on a label."""
+
+    outcomes: list[dict[str, Count]]
+    missing_hosts: list[str]
+    kinds: dict[str, Count]
+    merged: Count
+    alpha: float
+    delta: float
+
+
+class Written(Item, frozen=True, tag="written"):
+    """The learner has written the run's results."""
+
+
+class Over(Item, frozen=True, tag="over"):
+    """Everyone may go."""
+
+
+AnyItem = (
+    Mail | Records | Join | Directory | Column | Ready | Begin | Noise | Quiet | Finish | Traced | Facts | Written
+    | Over
+)  # fmt: skip
+
+
+class _LooseMail(Item, frozen=True, tag="mail"):
+    envelopes: list[msgspec.Raw]
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=features_to_wire)
+_trace_encoder = msgspec.msgpack.Encoder(enc_hook=to_trace)
+_decoder = msgspec.msgpack.Decoder(AnyItem, dec_hook=features_from_wire)
+_loose = msgspec.msgpack.Decoder(_LooseMail)
+_single = msgspec.msgpack.Decoder(Envelope, dec_hook=features_from_wire)
+_ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
+
+
+def encode_item(item: Item) -> bytes:
+    return _encoder.encode(item)
+
+
+def encode_mail(envelopes: Sequence[Envelope]) -> Iterator[bytes]:
+    """The bodies of as many items as the messages need, each within a frame."""
+    for start in range(0, len(envelopes), PART):
+        yield from _within_frames(lambda part: _encoder.encode(Mail(part)), list(envelopes[start : start + PART]))
+
+
+def encode_column(name: Literal["clusters", "missing"], values: NDArray[np.integer]) -> Iterator[Column]:
+    """A long array in parts."""
+    for start in range(0, len(values), COLUMN_PART):
+        yield Column(name, start, values[start : start + COLUMN_PART].astype("<i8").tobytes())
+
+
+def encode_records(time: float, records: Sequence[tuple[int, int, Message]]) -> Iterator[bytes]:
+    """The same for what the auditor is told."""
+
+    def encode(part: list[Any]) -> bytes:
+        return _trace_encoder.encode(("records", time, part))
+
+    for start in range(0, len(records), PART):
+        yield from _within_frames(encode, list(records[start : start + PART]))
+
+
+def _within_frames(encode: Any, part: list[Any]) -> Iterator[bytes]:
+    body = encode(part)
+    if len(body) <= MAX_BODY or len(part) == 1:
+        yield body
+    else:
+        middle = len(part) // 2
+        yield from _within_frames(encode, part[:middle])
+        yield from _within_frames(encode, part[middle:])
+
+
+def decode_item(body: bytes) -> Item:
+    """Read an item from a peer, or refuse it."""
+    try:
+        item: Item = _decoder.decode(body)
+    except _ERRORS as error:
+        raise Refused("malformed", str(error)) from None
+    return item
+
+
+def salvage(body: bytes) -> Iterator[Envelope | Refused]:
+    """The messages of mail that does not decode as a whole, one by one; nothing where it is no mail at all."""
+    try:
+        parts = _loose.decode(body).envelopes
+    except _ERRORS:
+        return
+    for part in parts:
+        try:
+            yield _single.decode(part)
+        except _ERRORS as error:
+            yield Refused("malformed", str(error))

@@ -1,0 +1,202 @@
+"""The whole deployment on one machine: certificates, a process for every node, TLS over loopback, one run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from p2p_labeldp.audit.folder import SUMMARY, TRACE
+from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.engines.folder import RunFolder
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.scenario import Scenario, replace
+
+LAST_LINES = 5  # of a node that died
+PATIENCE = 5.0  # seconds between asking a process to stop and stopping it
+MAX_LINE = 1 << 16  # bytes of a log line; nodes write shorter ones
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class _Child:
+    name: str
+    process: trio.Process
+    log: Path
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+
+
+class LocalDeployment:
+    """One process per node below ``work``, a folder that only its owner can read."""
+
+    def __init__(self, scenario: Scenario, hosts: int, work: Path, data_dir: Path | None = None) -> None:
+        if not 1 <= hosts <= 256:
+            raise RequestError(f"--hosts {hosts} is not allowed; it must be from 1 to 256")
+        ports = _free_ports(3)
+        self.hosts = hosts
+        self.work = work
+        self.scenario = replace(
+            scenario,
+            deployment__hosts=hosts,
+            deployment__coordinator=f"127.0.0.1:{ports[0]}",
+            deployment__learner=f"127.0.0.1:{ports[1]}",
+            deployment__auditor=f"127.0.0.1:{ports[2]}",
+            deployment__listen="",
+            deployment__advertise="",
+            deployment__health="",
+        )
+        self._data_dir = data_dir
+        self.names = ["auditor", "learner", "coordinator", *(f"users-{number + 1}" for number in range(hosts))]
+        self.children: dict[str, _Child] = {}
+
+    def prepare(self) -> None:
+        init_certificates(self.work / "certs", self.hosts)
+        (self.work / "scenario.toml").write_text(self.scenario.to_toml(), encoding="utf-8")
+
+    def command(self, name: str) -> list[str]:
+        """How a node is started; nothing in it depends on a label."""
+        role = name.partition("-")[0]
+        words = [sys.executable, "-m", "p2p_labeldp", "node", role, str(self.work / "scenario.toml")]
+        words += ["--certs", str(self.work / "certs" / name), "--state", str(self.work / "state" / name)]
+        if role in ("learner", "auditor"):
+            words += ["--out", str(self.work / role)]
+        if self._data_dir is not None and role in ("learner", "users"):
+            words += ["--data-dir", str(self._data_dir)]
+        return words
+
+    async def run(self, progress: Progress | None = None) -> None:
+        """Start everyone, and return when everyone has left. RunError names a node that died."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for name in self.names:
+                    child = await self._start(name)
+                    nursery.start_soon(self._follow, child, progress)
+        except* RunError as group:
+            raise group.exceptions[0] from None
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._stop_all()
+
+    async def _start(self, name: str) -> _Child:
+        logs = self.work / "logs"
+        logs.mkdir(mode=0o700, exist_ok=True)
+        # Settings of the caller's environment are for it, not for the nodes: theirs are in the scenario.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("P2P_LABELDP_")}
+        if data := os.environ.get("P2P_LABELDP_DATA"):
+            environment["P2P_LABELDP_DATA"] = data
+        process = await trio.lowlevel.open_process(
+            self.command(name),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for this process, which sees to the others
+        )
+        child = _Child(name, process, logs / f"{name}.jsonl")
+        self.children[name] = child
+        return child
+
+    async def _follow(self, child: _Child, progress: Progress | None) -> None:
+        """Keep a node's log, and say what it said when it died."""
+        assert child.process.stderr is not None
+        rest = b""
+        with child.log.open("ab") as file:
+            async for chunk in child.process.stderr:
+                file.write(chunk)
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = rest[-MAX_LINE:]
+                for line in lines:
+                    self._read(child, line.decode("utf-8", "replace"), progress)
+        status = await child.process.wait()
+        if status != 0:
+            await trio.sleep(0.2)  # others may be about to say more of the same cause
+            said = " | ".join(child.last) or "nothing"
+            raise RunError(f"{child.name} died with status {status}; it last said: {said}")
+
+    def _read(self, child: _Child, line: str, progress: Progress | None) -> None:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict):
+            child.last.append(line.strip())
+            return
+        if event.get("event") == "progress":
+            if progress is not None and child.name == "coordinator":
+                progress(str(event.get("phase")), int(event.get("done", 0)), int(event.get("total", 0)))
+            return
+        child.last.append(
+            " ".join(str(value) for name, value in event.items() if name not in ("time", "node", "level"))
+        )
+
+    async def _stop_all(self) -> None:
+        running = [child.process for child in self.children.values() if child.process.returncode is None]
+        for process in running:
+            process.terminate()
+        with trio.move_on_after(PATIENCE):
+            for process in running:
+                await process.wait()
+        for process in running:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+def deploy(
+    scenario: Scenario,
+    *,
+    hosts: int,
+    out: Path,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run a scenario as processes on this machine; leaves a run folder at ``out`` and returns its summary."""
+    with RunFolder(out) as folder:
+        work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
+        try:
+            deployment = LocalDeployment(scenario, hosts, work, data_dir)
+            deployment.prepare()
+            try:
+                trio.run(deployment.run, progress)
+            except KeyboardInterrupt:
+                raise RunError("interrupted; nothing was kept") from None
+            return collect(work, folder)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def collect(work: Path, folder: RunFolder) -> dict[str, Any]:
+    """Bring together what the nodes have left: the learner's folder, the auditor's trace, the logs."""
+    try:
+        summary: dict[str, Any] = json.loads((work / "learner" / SUMMARY).read_text(encoding="utf-8"))
+        for path in sorted((work / "learner").iterdir()):
+            shutil.move(path, folder.path / path.name)
+        shutil.move(work / "auditor" / TRACE, folder.path / TRACE)
+        shutil.move(work / "logs", folder.path / "logs")
+    except OSError as error:
+        raise RunError(f"results are missing: {error.filename}: {error.strerror}") from None
+    summary["out"] = str(folder.place)
+    folder.write_json(SUMMARY, summary)
+    return summary
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody has now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,49 @@
+"""What operators read: one JSON object per line and event, on standard error.
+
+Apart from the audit trace, and poorer by design: a fact is a number or a short text under one of a few
+names, none of which is a place for a label. Details of a refused message stay out, since they may quote one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TextIO
+
+FACTS = frozenset(
+    {
+        "address", "attempt", "bytes", "clusters", "connected", "count", "done", "duplicates", "event", "fault",
+        "features", "first", "for", "from", "health", "host", "hosts", "kind", "last", "listen", "missing", "name",
+        "node", "nodes", "number", "pause", "peer", "phase", "reason", "role", "run", "seconds", "sender", "status",
+        "total", "users", "version", "waiting", "warning",
+    }
+)  # fmt: skip
+WARNINGS = ("refused", "limit", "away", "lost", "waiting", "broken", "warning", "duplicate")
+MAX_TEXT = 300  # characters of a fact; a peer may have chosen it
+
+
+class Logger:
+    """Call it with an event and its facts."""
+
+    def __init__(self, node: str, stream: TextIO | None = None) -> None:
+        self.node = node
+        self.muted = False
+        """While a journal is replayed: what is done again was logged the first time."""
+        self._stream = stream
+
+    def __call__(self, event: str, **facts: object) -> None:
+        unknown = facts.keys() - FACTS
+        if unknown:
+            raise ValueError(f"a log line has no place for {', '.join(sorted(unknown))}")
+        if self.muted:
+            return
+        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+        level = "warning" if event in WARNINGS else "info"
+        line: dict[str, object] = {"time": now, "level": level, "node": self.node, "event": event}
+        for name, value in facts.items():
+            line[name] = value[:MAX_TEXT] if isinstance(value, str) else value
+        stream = self._stream or sys.stderr
+        stream.write(json.dumps(line, ensure_ascii=True) + "\n")
+        stream.flush()

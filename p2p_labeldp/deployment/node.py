@@ -1,0 +1,335 @@
+"""One program of a deployment: the trio loop around a part, its journal and its connections.
+
+The order of things is what makes a crash harmless. What arrives is written into the journal and acted on; when
+the journal is on the disk, and not before, what followed goes out and the peers are told that their
+items are safe. Killed before that, nobody has seen anything; killed after it, everything is said again
+with the same numbers, and the peers drop what they have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from p2p_labeldp.data import load
+from p2p_labeldp.deployment.auditing import AuditorPart
+from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.enrolment import serve_enrolment
+from p2p_labeldp.deployment.health import serve_health
+from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
+from p2p_labeldp.deployment.learning import LearnerPart
+from p2p_labeldp.deployment.logs import Logger
+from p2p_labeldp.deployment.parts import SINGLES, Part
+from p2p_labeldp.deployment.results import prepare_place, trace_writer, writer
+from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.engines.runner import parameters_of
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.network.frames import Open
+from p2p_labeldp.network.tls import Credentials, Identity, Transport
+from p2p_labeldp.protocol.messages import VERSION, Refused
+from p2p_labeldp.scenario import Scenario
+
+ROLES = ("coordinator", "learner", "auditor", "users")
+TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
+REMIND = 5.0  # seconds after which a node says for whom it still waits
+FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
+
+
+class Node:
+    """A role's program. ``place`` is where a learner or an auditor leaves its results."""
+
+    def __init__(
+        self,
+        role: str,
+        scenario: Scenario,
+        *,
+        certificates: Path,
+        state: Path,
+        place: Path | None = None,
+        data_dir: Path | None = None,
+        enrolment: Path | None = None,
+        logger: Logger | None = None,
+    ) -> None:
+        if role not in ROLES:
+            raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
+        if scenario.mechanism.kind != "peer_to_peer":
+            raise RequestError(
+                f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone needs no keeper"
+            )
+        self.role = role
+        self.scenario = scenario
+        self._certificates = certificates
+        self.credentials = Credentials.load(certificates)
+        me = self.credentials.identity
+        if me.role != role:
+            raise RequestError(f"--certs {certificates}: the certificate is a {me.role}'s, not a {role}'s")
+        self.log = logger or Logger(me.name)
+        self.log.node = me.name
+        self._enrolment = enrolment
+        self.journal = Journal(state)
+        self._require_own_journal(state)
+        self._part = self._make_part(state, place, data_dir)
+        self._transport = Transport(
+            self.credentials,
+            greeting=lambda peer: (VERSION, self._digest, self._part.run),
+            admit=self._admit,
+            log=self.log,
+        )
+        self._dialled: dict[str, str] = {}
+        self._joined = False
+        self._last_seen = 0.0
+        self._reminded = 0.0
+        self._progress: tuple[str, int, int] | None = None
+
+    # Beginning.
+
+    def _require_own_journal(self, state: Path) -> None:
+        """A journal is of one role, one certificate and one scenario."""
+        self._digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
+        me = self.credentials.identity
+        for name, mine in (("role", self.role), ("certificate", me.fingerprint), ("scenario", self._digest)):
+            its = self.journal.fact(name, mine)
+            if its != mine:
+                what = _difference(mine, its) if name == "scenario" else f"another {name}"
+                raise RequestError(f"--state {state}: the journal is of a run with {what}; name a new folder")
+
+    def _make_part(self, state: Path, place: Path | None, data_dir: Path | None) -> Part:
+        key, scenario = self.credentials.identity.key, self.scenario
+        if self.role == "coordinator":
+            return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", secrets.token_hex(8)))
+        if self.role == "auditor":
+            out = prepare_place(place or state / "results", self.journal.used)
+            return AuditorPart(key, self.log, scenario, trace_writer(out))
+        dataset = load(scenario.data, scenario.coins.seed, data_dir)
+        parameters = parameters_of(scenario, len(dataset.classes))
+        if self.role == "learner":
+            out = prepare_place(place or state / "results", self.journal.used)
+            return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset))
+        coins = make_coins(scenario.coins.source, scenario.coins.seed)
+        if scenario.coins.source == "system":
+            coins = JournaledCoins(coins, self.journal)
+        else:
+            self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
+        return UsersPart(key, self.log, scenario, dataset, parameters, coins)
+
+    def _replay(self) -> None:
+        """Take everything again that was taken before, and make everything again that was said."""
+        taken: Counter[str] = Counter()
+        self.log.muted = True
+        count = 0
+        for entry in self.journal.entries():
+            self._apply(entry)
+            taken[entry.peer] += entry.kind == TAKEN
+            for said in self._part.said():
+                self._transport.post(*said)
+            count += 1
+        self.log.muted = False
+        for key, received in taken.items():
+            if received:
+                self._transport.restore(key, received)
+        if count:
+            self.log("replayed", count=count, run=self._part.run)
+
+    def _apply(self, entry: Entry) -> None:
+        part = self._part
+        if entry.kind == TAKEN:
+            part.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
+        elif entry.kind == EXPIRED:
+            part.expire(entry.time)
+        elif entry.kind == SETTLED:
+            part.settle(entry.time)
+        else:
+            assert entry.kind == JOINED
+            assert isinstance(part, UsersPart)
+            self._joined = True
+            part.join(entry.name, entry.time)
+
+    # Running.
+
+    async def run(self, started: Callable[[str], None] | None = None) -> None:
+        """Play the part to its end. ``started`` is told the address that the node listens at."""
+        self._replay()
+        listen = self.journal.fact("listen", self._listen_at())
+        async with trio.open_nursery() as nursery:
+            host, port = await nursery.start(self._transport.run, listen)
+            address = f"{host}:{port}"
+            if listen.endswith(":0"):
+                self.journal.replace_fact("listen", f"{listen.rpartition(':')[0]}:{port}")
+            self.journal.commit()
+            await self._serve_others(nursery)
+            self.log("listening", listen=address, role=self.role)
+            if started is not None:
+                started(address)
+            if self.role == "users" and not self._joined:
+                advertised = self.scenario.deployment.advertise
+                self._do([Entry(time.time(), JOINED, name=f"{advertised}:{port}" if advertised else address)])
+            await self._play()
+            await self._farewell()
+            nursery.cancel_scope.cancel()
+
+    def _listen_at(self) -> str:
+        deployment = self.scenario.deployment
+        if deployment.listen:
+            return deployment.listen
+        own: str = "127.0.0.1:0" if self.role == "users" else getattr(deployment, self.role)
+        return own
+
+    async def _serve_others(self, nursery: trio.Nursery) -> None:
+        deployment = self.scenario.deployment
+        if deployment.health:
+            host, _, port = deployment.health.rpartition(":")
+            with _address_errors("health", deployment.health):
+                await nursery.start(serve_health, host, int(port), self.health)
+        if self.role == "coordinator" and self._enrolment is not None:
+            host, _, port = deployment.enrolment.rpartition(":")
+            if deployment.listen:
+                host = deployment.listen.rpartition(":")[0]
+            with _address_errors("enrolment", deployment.enrolment):
+                await nursery.start(serve_enrolment, host, int(port), self._enrolment, self._certificates, self.log)
+
+    def health(self) -> dict[str, Any]:
+        part = self._part
+        return {
+            "status": "ok",
+            "node": self.credentials.identity.name,
+            "role": self.role,
+            "run": part.run,
+            "waits_for": part.waits_for,
+            "connected": len(self._transport.connected),
+        }
+
+    async def _play(self) -> None:
+        part, transport = self._part, self._transport
+        stage: object = object()
+        deadline = float("inf")
+        self._last_seen = self._reminded = trio.current_time()
+        while not part.over:
+            for key, address in part.dials.items():
+                if self._dialled.get(key) != address:
+                    self._dialled[key] = address
+                    transport.connect(key, address)
+            if part.stage != stage:
+                stage = part.stage
+                limit = part.limit
+                deadline = float("inf") if limit is None else trio.current_time() + limit
+                self._reminded = trio.current_time()
+            self._tell_progress()
+            pause = TICK if part.done else REMIND / 5
+            with trio.move_on_after(pause):
+                self._take(await transport.receive())
+                continue
+            now = trio.current_time()
+            if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
+                self._do([Entry(time.time(), SETTLED)])
+            elif now >= deadline:
+                self._do([Entry(time.time(), EXPIRED)])
+                deadline = now + (part.limit or float("inf"))
+            self._watch(now)
+
+    def _take(self, arrivals: list[Any]) -> None:
+        now = time.time()
+        self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
+        for key in dict.fromkeys(arrival.key for arrival in arrivals):
+            self._transport.acknowledge(key)
+
+    def _do(self, entries: list[Entry]) -> None:
+        """Journal, act, commit, and only then let anyone know."""
+        said: list[tuple[str, int, bytes]] = []
+        for entry in entries:
+            self.journal.append(entry)
+            self._apply(entry)
+            said += self._part.said()
+        self.journal.commit()
+        for key, clock, body in said:
+            self._transport.post(key, clock, body)
+
+    def _watch(self, now: float) -> None:
+        """Say for whom this node waits, and give up when the coordinator stays away for too long."""
+        connected = self._transport.connected
+        if self.role == "coordinator" or "coordinator" in connected:
+            self._last_seen = now
+        limit = 2 * self.scenario.deployment.away_limit
+        refused = self._transport.refusals.get("coordinator")
+        if refused is not None and _is_final(refused):
+            raise RequestError(f"the coordinator refuses this node: {refused}")
+        if now - self._last_seen > limit:
+            raise RunError(f"the coordinator stayed away for {limit:g} seconds")
+        if now - self._reminded >= REMIND:
+            self._reminded = now
+            away = sorted(self._name(key) for key in self._dialled if key not in connected)
+            self.log("waiting", **{"for": self._part.waits_for, "missing": ", ".join(away)})
+
+    def _name(self, key: str) -> str:
+        shares = self._part.shares
+        holder = None if shares is None else shares.by_key.get(key)
+        return key if holder is None else holder.name
+
+    def _tell_progress(self) -> None:
+        found = self._part.progress
+        if found is not None and found != self._progress:
+            self._progress = found
+            self.log("progress", phase=found[0], done=found[1], total=found[2])
+
+    async def _farewell(self) -> None:
+        """Everyone was told to go: the coordinator stays until they have heard it, the others until it has."""
+        transport = self._transport
+        first = self.role == "coordinator"
+
+        def stays() -> bool:
+            if first:
+                return any(transport.unacknowledged(key) for key in self._everyone())
+            return "coordinator" in transport.connected or transport.unacknowledged("coordinator") > 0
+
+        with trio.move_on_after(self.scenario.deployment.away_limit if first else FAREWELL):
+            while stays():  # noqa: ASYNC110 - acknowledgements wake nobody
+                await trio.sleep(TICK)
+        self.log("left", run=self._part.run)
+
+    def _everyone(self) -> list[str]:
+        shares = self._part.shares
+        return ["learner", "auditor", *(holder.key for holder in (shares.hosts if shares else ()))]
+
+    def _admit(self, peer: Identity, opening: Open) -> None:
+        """Whether a peer with a valid certificate is one to talk to; its scenario must be ours."""
+        if opening.digest != self._digest:
+            raise Refused("malformed", f"the scenario differs in {_difference(opening.digest, self._digest)}")
+        part = self._part
+        if opening.run and part.run and opening.run != part.run:
+            raise Refused("misdirected", f"{peer.name} belongs to another run")
+        if peer.role == self.role and self.role != "users":
+            raise Refused("misdirected", f"there is one {self.role}, and this is it")
+        if peer.role != "users":
+            return
+        if isinstance(part, CoordinatorPart):
+            if not part.may_join(peer.key):
+                raise Refused("misdirected", "shares are dealt already, and this host has none")
+        elif part.shares is None or peer.key not in part.shares.by_key:
+            raise Refused("misdirected", "this host has no share")
+
+
+def _is_final(reason: str) -> bool:
+    """Whether it makes no sense to come again."""
+    return any(text in reason for text in ("the scenario differs", "version", "shares are dealt", "another run"))
+
+
+def _difference(mine: str, its: str) -> str:
+    """The first key in which two lists of digests differ."""
+    ours, theirs = (dict(part.partition("=")[::2] for part in text.split(",")) for text in (mine, its))
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
+
+
+@contextlib.contextmanager
+def _address_errors(name: str, address: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RequestError(f"deployment.{name} = {address}: cannot listen there: {error.strerror}") from None

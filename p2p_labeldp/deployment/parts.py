@@ -1,0 +1,272 @@
+"""A node's part in a deployment, without I/O: items in, items out.
+
+What a part does follows from its scenario and from what it took, in order, and from nothing else; that is what
+lets a node that was killed replay its journal and say again, word for word and number for number, all that it
+ever said. So a part draws no randomness but coins that are journaled, and reads no clock: ``now`` is handed in.
+
+Mail may come from a peer that lies. Whom a peer may speak for is decided here, by the key that its
+certificate gave it; whether a message fits the moment is decided by the role it is for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from p2p_labeldp.deployment.items import (
+    Directory,
+    Holder,
+    Item,
+    Mail,
+    Over,
+    decode_item,
+    encode_item,
+    encode_mail,
+    encode_records,
+    salvage,
+)
+from p2p_labeldp.protocol.messages import (
+    AUDITOR,
+    COORDINATOR,
+    LEARNER,
+    Envelope,
+    Message,
+    Outgoing,
+    Refusal,
+    Refused,
+    kind_of,
+)
+
+SINGLES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR}
+MAX_LEAP = 1 << 32  # ticks; a node ticks once per item it takes, so that no honest one is ever this far ahead
+Log = Callable[..., None]
+"""(event, facts): for operators; nothing in it may depend on a label."""
+
+
+class Shares:
+    """Who speaks for which users: the coordinator's directory, checked."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.hosts = directory.hosts
+        self.by_key = {holder.key: holder for holder in self.hosts}
+        expected = 0
+        for holder in self.hosts:
+            if not expected <= holder.first <= holder.last <= directory.users:
+                raise Refused("malformed", "the directory's shares must ascend and not overlap")
+            expected = holder.last
+        if len(self.by_key) < len(self.hosts):
+            raise Refused("malformed", "the directory lists a host twice")
+        self._firsts = [holder.first for holder in self.hosts]
+
+    def holder_of(self, user: int) -> Holder | None:
+        place = bisect_right(self._firsts, user) - 1
+        if place < 0 or user >= self.hosts[place].last:
+            return None
+        return self.hosts[place]
+
+
+class Part:
+    """What the parts of all nodes have in common."""
+
+    address: int
+    """Of the role that this part carries."""
+
+    def __init__(self, key: str, log: Log) -> None:
+        self.key = key
+        self.log = log
+        self.shares: Shares | None = None
+        self.directory: Directory | None = None
+        self.over = False
+        """Everyone may go, this node too."""
+        self.dials: dict[str, str] = {}
+        """Peers to which a connection is kept up from this side, and their addresses."""
+        self.clock = 0
+        self.now = 0.0
+        self._said: list[tuple[str, int, bytes]] = []
+        self._mail: dict[str, list[Envelope]] = {}
+        self._records: list[tuple[int, int, Message]] = []
+        self._local: deque[Envelope] = deque()
+
+    # What a node asks of its part.
+
+    @property
+    def run(self) -> str:
+        """The run's name; empty until it is known."""
+        return "" if self.directory is None else self.directory.run
+
+    @property
+    def stage(self) -> object:
+        """What the limit on waiting holds for: it starts anew when this changes."""
+        return None
+
+    @property
+    def limit(self) -> float | None:
+        return None
+
+    @property
+    def waits_for(self) -> str:
+        """For whom, in words an operator understands."""
+        return ""
+
+    @property
+    def progress(self) -> tuple[str, int, int] | None:
+        """(stage, how much of it is done, how much there is), where this part knows."""
+        return None
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do but to have everything said arrive."""
+        return False
+
+    def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
+        """Act on one item of a peer; whatever is wrong with it is refused, and the part goes on."""
+        # A clock that leaps is a lie, and would drive everyone's out of range.
+        self._step(max(self.clock, min(clock, self.clock + MAX_LEAP)) + 1, now)
+        try:
+            item = decode_item(body)
+        except Refused as refused:
+            self._salvaged(key, body, refused)
+        else:
+            if type(item) is Mail:
+                self._deliver(key, item.envelopes)
+            else:
+                try:
+                    self.hear(key, name, item)
+                except Refused as refused:
+                    self.log("refused", peer=name, kind=type(item).__name__.lower(), fault=refused.fault)
+        self._work_off()
+
+    def expire(self, now: float) -> None:
+        """The limit has passed."""
+        self._step(self.clock + 1, now)
+        self.give_up()
+        self._work_off()
+
+    def settle(self, now: float) -> None:
+        """All that was said has arrived, and ``done`` holds."""
+        self._step(self.clock + 1, now)
+        self.arrived()
+        self._work_off()
+
+    def said(self) -> list[tuple[str, int, bytes]]:
+        """(peer, clock, body) of everything said since the last call, in order."""
+        for key in list(self._mail):
+            self._seal(key)
+        records, self._records = self._records, []
+        told = self.now if self.directory is None else max(0.0, self.now - self.directory.started)
+        self._record(told, records)
+        said, self._said = self._said, []
+        return said
+
+    # What a part does for its role.
+
+    def hear(self, key: str, name: str, item: Item) -> None:
+        """Act on a word between nodes, or raise Refused."""
+        raise Refused("misdirected", f"nobody here takes {type(item).__name__.lower()}")
+
+    def give_up(self) -> None: ...
+
+    def arrived(self) -> None: ...
+
+    def carries(self, receiver: int) -> bool:
+        return receiver == self.address
+
+    def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
+        """Let the role that an envelope is for act on it, or raise Refused."""
+        raise Refused("misdirected", f"nobody here takes {kind_of(envelope.message)}")
+
+    def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
+        """The peers that carry a receiver; this node's own key where it carries her itself."""
+        for name, address in SINGLES.items():
+            if receiver == address:
+                return (name,)
+        holder = self.shares.holder_of(receiver) if self.shares is not None else None
+        return () if holder is None else (holder.key,)
+
+    def say(self, key: str, item: Item) -> None:
+        self._seal(key)
+        self._said.append((key, self.clock, encode_item(item)))
+
+    def send(self, sender: int, receiver: int, message: Any) -> None:
+        """A message of a role: traced, and put into the mail or, for someone here, into the queue."""
+        self._records.append((sender, receiver, message))
+        if receiver == AUDITOR:
+            return  # who sees it in the trace
+        envelope = Envelope(sender, receiver, message)
+        for key in self.keys_for(receiver, message):
+            if key == self.key:
+                self._local.append(envelope)
+            else:
+                self._mail.setdefault(key, []).append(envelope)
+
+    def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
+        """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
+        self._records.append((receiver, AUDITOR, Refusal(sender, kind, str(refused))))
+        self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+
+    def knows(self, key: str, directory: Directory) -> None:
+        """Take the directory from the coordinator."""
+        self.only(key, "coordinator")
+        if self.directory is not None:
+            raise Refused("duplicate", "the directory is known")
+        self.shares = Shares(directory)
+        self.directory = directory
+
+    @staticmethod
+    def only(key: str, allowed: str) -> None:
+        if key != allowed:
+            raise Refused("misdirected", f"only the {allowed} may say this")
+
+    def leave(self, key: str, item: Over) -> None:
+        self.only(key, "coordinator")
+        self.over = True
+
+    # Inner workings.
+
+    def _step(self, clock: int, now: float) -> None:
+        self.clock, self.now = clock, now
+
+    def _deliver(self, key: str, envelopes: Iterable[Envelope]) -> None:
+        for envelope in envelopes:
+            mine, its = self.carries(envelope.receiver), self._speaks_for(key, envelope.sender)
+            if mine and its:
+                self._act(envelope)
+                continue
+            why = "the sender is not the peer's to speak for" if mine else "the receiver is not here"
+            # Traced under the part's own address: this one's may be an invention.
+            self.refuse(envelope.sender, self.address, kind_of(envelope.message), Refused("misdirected", why))
+
+    def _salvaged(self, key: str, body: bytes, refused: Refused) -> None:
+        self.log("refused", peer=key, kind="item", fault=refused.fault)
+        for found in salvage(body):
+            if isinstance(found, Envelope):
+                self._deliver(key, (found,))
+
+    def _speaks_for(self, key: str, sender: int) -> bool:
+        if sender < 0:
+            return SINGLES.get(key) == sender
+        holder = None if self.shares is None else self.shares.by_key.get(key)
+        return holder is not None and holder.first <= sender < holder.last
+
+    def _act(self, envelope: Envelope) -> None:
+        try:
+            said = self.receive(envelope)
+        except Refused as refused:
+            self.refuse(envelope.sender, envelope.receiver, kind_of(envelope.message), refused)
+            return
+        for receiver, message in said:
+            self.send(envelope.receiver, receiver, message)
+
+    def _work_off(self) -> None:
+        while self._local:
+            self._act(self._local.popleft())
+
+    def _seal(self, key: str) -> None:
+        envelopes = self._mail.pop(key, None)
+        if envelopes:
+            self._said += [(key, self.clock, body) for body in encode_mail(envelopes)]
+
+    def _record(self, time: float, records: list[tuple[int, int, Message]]) -> None:
+        self._said += [("auditor", self.clock, body) for body in encode_records(time, records)]

@@ -1,0 +1,65 @@
+"""A node from its settings to its exit status."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import trio
+
+from p2p_labeldp.deployment.enrolment import enrol
+from p2p_labeldp.deployment.logs import Logger
+from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.scenario import Scenario
+
+
+def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_dir: Path | None = None) -> None:
+    """Play a role to its end; RequestError or RunError says in one line why that was not possible."""
+    settings = scenario.deployment
+    certificates = Path(settings.certs)
+    logger = Logger(role)
+    try:
+        if role == "users" and settings.join and not (certificates / "cert.pem").exists():
+            trio.run(enrol, certificates, Path(settings.join), settings.enrolment, settings.away_limit, logger)
+        node = Node(
+            role,
+            scenario,
+            certificates=certificates,
+            state=Path(settings.state),
+            place=place,
+            data_dir=data_dir,
+            enrolment=Path(settings.authority) if settings.authority else None,
+            logger=logger,
+        )
+        trio.run(node.run)
+    except BaseExceptionGroup as group:
+        raise _said(group, logger) from None
+    except OSError as error:
+        raise RunError(f"{error.filename or role}: {error.strerror or error}") from None
+
+
+def _said(group: BaseExceptionGroup[BaseException], logger: Logger) -> BaseException:
+    """What to tell: an error of ours as it is; of anything else where it happened, since its text may quote a label."""
+    leaves: list[BaseException] = []
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending = [*error.exceptions, *pending]
+        else:
+            leaves.append(error)
+    for wanted in (KeyboardInterrupt, RequestError, RunError):
+        for leaf in leaves:
+            if isinstance(leaf, wanted):
+                return leaf
+    leaf = leaves[0]
+    if isinstance(leaf, OSError):
+        return RunError(f"{leaf.filename or 'a file or socket'}: {leaf.strerror or type(leaf).__name__}")
+    frame = leaf.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame is not None else "?"
+    logger("broken", reason=f"{type(leaf).__name__} at {where}")
+    print(end="", file=sys.stderr)
+    return RunError(f"internal error, please report it: {type(leaf).__name__} at {where}")

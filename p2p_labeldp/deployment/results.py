@@ -1,0 +1,133 @@
+"""What a deployment leaves behind: the learner's folder and the auditor's trace.
+
+The two are kept apart, since a learner who reads the trace learns what the auditor may and it may not. Both
+are written under a temporary name and moved. A node that was killed between that and its journal does
+the same again: what is there of the same run is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from p2p_labeldp.audit.folder import MANIFEST, SCENARIO, SUMMARY, TRACE
+from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment.items import Directory, Facts
+from p2p_labeldp.engines.folder import RunFolder
+from p2p_labeldp.engines.guarantees import guarantees
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.engines.results import learned, sizes_of_clusters, write_results
+from p2p_labeldp.engines.runner import parameters_of
+from p2p_labeldp.engines.treatments import treatment_of
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import replace as changed
+
+
+def prepare_place(place: Path, resuming: bool) -> Path:
+    """Where results go, looked at before the run begins: a folder that is new or empty, or that this run has filled."""
+    if place.exists() and not place.is_dir():
+        raise RequestError(f"--out {place}: exists already and is no folder")
+    if place.exists() and any(place.iterdir()) and not resuming:
+        raise RequestError(f"--out {place}: exists already; name a folder that is new or empty")
+    return place
+
+
+def trace_writer(place: Path) -> Callable[[Iterator[bytes]], None]:
+    """Writes the trace into ``place``, readable by its owner alone."""
+
+    def write(parts: Iterator[bytes]) -> None:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = place / f".{TRACE}"
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(place / TRACE)
+
+    return write
+
+
+def writer(place: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome, Facts, Directory, float], None]:
+    """Fits the model and writes everything of the run folder but the trace.
+
+    The learner knows public features and its own test examples. The users' labels it must not use are
+    taken away from it here, so that nothing below can.
+    """
+    blind = replace(dataset, labels=np.zeros_like(dataset.labels), conditional=None)
+
+    def write(outcome: Outcome, facts: Facts, directory: Directory, seconds: float) -> None:
+        if _run_of(place) == directory.run:
+            return
+        final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0)
+        summary = deployed_summary(scenario, final, blind, outcome, facts, directory, seconds, str(place))
+        if place.is_dir() and not any(place.iterdir()):
+            shutil.rmtree(place, ignore_errors=True)
+        with RunFolder(place) as folder:
+            folder.write_text(SCENARIO, final.to_toml())
+            write_results(folder, final, blind, outcome, summary, run=directory.run)
+
+    return write
+
+
+def _run_of(place: Path) -> str | None:
+    try:
+        found = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found.get("run") if isinstance(found, dict) and (place / SUMMARY).exists() else None
+
+
+def deployed_summary(
+    scenario: Scenario,
+    final: Scenario,
+    dataset: Dataset,
+    outcome: Outcome,
+    facts: Facts,
+    directory: Directory,
+    seconds: float,
+    out: str,
+) -> dict[str, Any]:
+    """As of a simulated run; what needs everyone's true label is null."""
+    parameters = parameters_of(final, directory.labels)
+    treatment = treatment_of(final, directory.labels, [], 0.0)
+    return {
+        "users": directory.users,
+        "labels": directory.labels,
+        "clusters": int(outcome.clusters.max(initial=-1)) + 1,
+        "reports": outcome.reports,
+        "messages": sum(outcome.messages.values()),
+        "seed": scenario.coins.seed,
+        "coins": scenario.coins.source,
+        "engine": "deployment",
+        "hosting": None,
+        "hosts": len(directory.hosts),
+        "noisy_sha256": outcome.sha256(),
+        "alpha": parameters.alpha,
+        "mechanism": treatment.kind,
+        "trust": treatment.trust,
+        "target_epsilon": scenario.mechanism.epsilon or None,
+        **learned(final, dataset, outcome, treatment),
+        "nonprivate_accuracy": None,
+        "majority_accuracy": None,
+        "privacy": guarantees(outcome, parameters, facts.delta),
+        **sizes_of_clusters(outcome, facts.merged),
+        "phi": None,
+        "psi": None,
+        "messages_by_kind": outcome.messages,
+        "outcomes_by_round": outcome.outcomes,
+        "missing": outcome.missing,
+        "missing_hosts": facts.missing_hosts,
+        "virtual_seconds": None,
+        "seconds": round(seconds, 3),
+        "out": out,
+    }

@@ -1,0 +1,190 @@
+"""A users host's part: it carries its share of the users, and speaks for nobody else.
+
+Its examples are its own; labels leave it flipped, in answers to the users of the same clusters, or not at
+all. Where the scenario asks for an epsilon the coordinator works out the flips, since it alone knows all
+clusters; the host believes it only after its own account of the clusters it has users in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment.items import Begin, Directory, Item, Join, Noise, Over, Quiet, Ready, encode_column
+from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.engines.guarantees import LARGEST_DELTA
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.mechanisms.coins import Coins
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import account
+from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.messages import HOST, Assignment, Envelope, Features, Message, Outgoing, Refused
+from p2p_labeldp.protocol.user import User
+from p2p_labeldp.scenario import Scenario
+
+
+class UsersPart(Part):
+    address = HOST
+
+    def __init__(
+        self,
+        key: str,
+        log: Log,
+        scenario: Scenario,
+        dataset: Dataset,
+        parameters: Parameters,
+        coins: Coins,
+    ) -> None:
+        super().__init__(key, log)
+        self._scenario = scenario
+        self._parameters = parameters
+        self._dataset: Dataset | None = dataset
+        self._everyone = len(dataset.labels)
+        self._features: NDArray[np.float32] = np.empty((0, dataset.features.shape[1]), dtype=np.float32)
+        self._coins = coins
+        self._begun = False
+        self._noise: Noise | None = None
+        self._quiet = False
+        self.host: Host | None = None
+        self.users: list[User] = []
+        self._first = 0
+        deployment = scenario.deployment
+        self.dials["coordinator"] = deployment.coordinator
+
+    def join(self, address: str, now: float) -> None:
+        """The first thing a host says."""
+        self._step(self.clock + 1, now)
+        self.say("coordinator", Join(address, self._everyone, self._features.shape[1], self._parameters.labels))
+
+    @property
+    def waits_for(self) -> str:
+        if self.directory is None:
+            return "the coordinator to hand out shares"
+        if not self._begun:
+            return "the coordinator to begin"
+        if self.host is not None and not self.host.left:
+            return "the round to end"
+        return "the coordinator to dismiss everyone"
+
+    @property
+    def done(self) -> bool:
+        return not self._quiet and self.host is not None and self.host.left
+
+    def arrived(self) -> None:
+        self._quiet = True
+        self.say("coordinator", Quiet())
+
+    def hear(self, key: str, name: str, item: Item) -> None:
+        if type(item) is Directory:
+            self.knows(key, item)
+            self._take_share()
+        elif type(item) is Begin:
+            self.only(key, "coordinator")
+            self._begin()
+        elif type(item) is Noise:
+            self.only(key, "coordinator")
+            self._take_noise(item)
+        elif type(item) is Over:
+            self.leave(key, item)
+        else:
+            super().hear(key, name, item)
+
+    def carries(self, receiver: int) -> bool:
+        return receiver == HOST or 0 <= receiver - self._first < len(self.users)
+
+    def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
+        if self.host is None:
+            raise Refused("out_of_order", "this host has no share yet")
+        if envelope.receiver == HOST:
+            return self.host.receive(envelope.sender, envelope.message)
+        if type(envelope.message) is Assignment:
+            self._check_noise(envelope.message)
+        return self.users[envelope.receiver - self._first].receive(envelope.sender, envelope.message)
+
+    def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
+        # The common case of a user asking or answering another one at the same host.
+        if 0 <= receiver - self._first < len(self.users):
+            return (self.key,)
+        return super().keys_for(receiver, message)
+
+    def _take_share(self) -> None:
+        assert self.shares is not None
+        assert self.directory is not None
+        assert self._dataset is not None
+        mine = self.shares.by_key.get(self.key)
+        if mine is None:
+            raise RunError("the coordinator has dealt the shares without this host; it came too late")
+        if self.directory.users != self._everyone:
+            raise RunError(f"the coordinator counts {self.directory.users} users, this host {self._everyone}")
+        self._first = mine.first
+        self.host = Host(self._parameters, self._coins, mine.first, mine.last)
+        share = slice(mine.first, mine.last)
+        labels, given = self._dataset.labels[share].tolist(), self._dataset.given_clusters
+        self._features = np.asarray(self._dataset.features[share], dtype=np.float32).copy()
+        self._dataset = None  # the examples of others are none of this host's business
+        self.users = [User(mine.first + place, label, self.host) for place, label in enumerate(labels)]
+        self.log("share", first=mine.first, last=mine.last, hosts=len(self.shares.hosts))
+        if self._scenario.clusters.method == "given":
+            assert given is not None
+            for part in encode_column("clusters", given[share]):
+                self.say("coordinator", part)
+        self.say("coordinator", Ready())
+
+    def _begin(self) -> None:
+        if self._begun or self.shares is None:
+            raise Refused("out_of_order", "the host has begun, or has no share")
+        self._begun = True
+        deployment = self._scenario.deployment
+        self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
+        # Of two hosts the one with the smaller key calls.
+        self.dials |= {other.key: other.address for other in self.shares.hosts if self.key < other.key}
+        for user, row in zip(self.users, self._features, strict=True):
+            self.send(user.id, *user.hello(Features(row)))
+        self._features = self._features[:0]
+
+    def _take_noise(self, noise: Noise) -> None:
+        asked = self._scenario.mechanism.epsilon
+        if self.host is None or self._noise is not None or asked == 0:
+            raise Refused("out_of_order", "nobody asked for noise now")
+        delta = self._scenario.privacy.delta
+        if delta and noise.delta != delta:
+            raise RunError(f"the coordinator's delta is {noise.delta:g}, not privacy.delta = {delta:g}")
+        if not 0 < noise.delta <= min(LARGEST_DELTA, 1 / self._everyone) and not delta:
+            raise RunError(f"the coordinator's delta {noise.delta:g} is more than this host's users were promised")
+        self._noise = noise
+        self.host.parameters = replace(self._parameters, alpha=noise.alpha)
+
+    def _check_noise(self, assignment: Assignment) -> None:
+        """Before a user's label is flipped: is it flipped often enough for the cluster she was put into?"""
+        mechanism = self._scenario.mechanism
+        if mechanism.epsilon == 0 or assignment.size < self._parameters.minimum_size:
+            return
+        if self._noise is None:
+            raise Refused("out_of_order", "the flips are not known yet")
+        assert self.host is not None
+        spent = _spent(assignment.size, self.host.parameters, self._noise.delta)
+        if spent > mechanism.epsilon * (1 + 1e-9):
+            raise RunError(
+                f"the coordinator's alpha {self._noise.alpha:g} would spend epsilon {spent:.4g} in a cluster of "
+                f"{assignment.size}; mechanism.epsilon is {mechanism.epsilon:g}"
+            )
+
+
+@lru_cache(maxsize=4096)
+def _spent(size: int, parameters: Parameters, delta: float) -> float:
+    accountant = account(
+        "learner",
+        cluster_size=size,
+        alpha=parameters.alpha,
+        theta=parameters.theta,
+        labels=parameters.labels,
+        rounds=parameters.rounds,
+        noise=parameters.noise,
+        thorough=False,
+    )
+    return accountant.get_epsilon(delta).epsilon

@@ -1,0 +1,718 @@
+"""Streams of items between nodes over mutual TLS 1.3.
+
+Who a peer is comes from its certificate and from nothing it says: a certificate that the authority in
+``ca.pem`` signed names a role, and a peer is known by that role or, of users hosts, which are many, by the
+certificate's fingerprint. Host names play no part.
+
+A connection is a passing thing, a link (``network.links``) is not. Both sides open with how much of the
+other's stream they have and go on from there; so the answer to anything odd (a gap, garbage, silence, a peer
+too slow to keep up with) is always the same: say why, drop the connection, and let whoever dialled try again.
+Nothing that happens on one connection ends the node.
+
+Bounds, for peers that mean harm or are merely broken: how long each step may take and how many may be in
+the middle of introducing themselves (``Timing``), what has arrived and was not yet received (``MAX_HELD``),
+what waits for one peer (``Timing.max_waiting``). A reader who is held up stops reading, and TCP slows the
+sender down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trio
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.network.frames import (
+    CHUNK,
+    MAX_FIRST,
+    MAX_REASON,
+    Ack,
+    Bye,
+    FrameReader,
+    Item,
+    Open,
+    Ping,
+    decode,
+    pack,
+)
+from p2p_labeldp.network.links import OVERHEAD, Link
+from p2p_labeldp.protocol.messages import MAX_FRAME, Refused
+
+AUTHORITY = "p2p-labeldp authority"
+BATCH = 1 << 18  # bytes per write: 16 TLS records, enough to make the cost of a write small
+MAX_HELD = 1 << 24  # bytes arrived and not yet received: sixteen of the largest frames
+LINGER = 1.0  # seconds for a goodbye: one exchange with a peer that is there, lost on one that is not
+
+_IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|users):([a-z0-9-]{1,64})")
+_LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+_PING = pack(Ping())
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a certificate is for."""
+
+    role: str
+    name: str
+    fingerprint: str
+
+    @property
+    def key(self) -> str:
+        return self.fingerprint if self.role == "users" else self.role
+
+
+def identity_of(connection: ssl.SSLObject) -> Identity:
+    """Who is at the other end, from a certificate that has been verified.
+
+    The enrolment authority signs for whoever holds a token, so what the root did not sign itself may
+    speak for a users host and for nobody else.
+    """
+    certificate: dict[str, Any] | None = connection.getpeercert()
+    encoded = connection.getpeercert(binary_form=True)
+    if not certificate or not encoded:
+        raise Refused("malformed", "no certificate was shown")
+    names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
+    found = _IDENTITY.fullmatch(names[0]) if len(names) == 1 else None
+    if found is None:
+        raise Refused("malformed", "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
+    issuer = {name: value for part in certificate.get("issuer", ()) for name, value in part}
+    if issuer.get("commonName") != AUTHORITY and found[1] != "users":
+        raise Refused("misdirected", f"a certificate for the {found[1]} that the root authority did not sign itself")
+    return Identity(found[1], found[2], hashlib.sha256(encoded).hexdigest())
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A node's own certificate and key, ready for both sides of a handshake."""
+
+    identity: Identity
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+    @classmethod
+    def load(cls, folder: Path) -> Credentials:
+        """Read ``ca.pem``, ``cert.pem`` and ``key.pem``, and try them out: a node should not find out later."""
+        ca, certificate, key = (folder / name for name in ("ca.pem", "cert.pem", "key.pem"))
+        for path in (ca, certificate, key):
+            try:
+                text = path.read_text(encoding="ascii")
+                mode = path.stat().st_mode
+            except OSError as error:
+                raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
+            except ValueError:
+                text = ""
+            if "-----BEGIN " not in text:
+                raise RequestError(f"{path}: not in PEM form")
+            if path == key and os.name == "posix" and mode & 0o077:
+                raise RequestError(f"{path}: others may read it; chmod 600 makes it yours alone")
+        server = _context(ssl.PROTOCOL_TLS_SERVER, ca, certificate, key)
+        server.num_tickets = 0  # nobody resumes a session here, so no tickets
+        client = _context(ssl.PROTOCOL_TLS_CLIENT, ca, certificate, key)
+        return cls(_look_at_oneself(server, client, certificate), server, client)
+
+
+def _context(protocol: int, ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the role or the fingerprint is checked instead
+    context.verify_mode = ssl.CERT_REQUIRED
+    _trust(context, ca)
+    _trust(ssl.SSLContext(protocol), certificate)  # to see whether it can be read: any other fault is the key's then
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")  # without this, OpenSSL would ask the user
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise RequestError(f"{key}: not the key of {certificate.name}") from None
+        raise RequestError(f"{key}: not a private key in PEM form without a passphrase") from None
+    return context
+
+
+def _trust(context: ssl.SSLContext, path: Path) -> None:
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError:
+        raise RequestError(f"{path}: not a certificate in PEM form") from None
+
+
+def _look_at_oneself(server: ssl.SSLContext, client: ssl.SSLContext, certificate: Path) -> Identity:
+    """Shake hands with oneself in memory: what peers would say of the certificate, and who it is for."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours, theirs = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
+    try:
+        for end in (ours, theirs, ours, theirs):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        return identity_of(theirs)
+    except ssl.SSLCertVerificationError as error:
+        raise RequestError(f"{certificate}: peers would not accept it: {error.verify_message}") from None
+    except ssl.SSLError as error:
+        raise RequestError(f"{certificate}: cannot be used: {_why(error)}") from None
+    except Refused as refused:
+        raise RequestError(f"{certificate}: {refused}") from None
+
+
+class TlsStream:
+    """TLS over a socket.
+
+    Not trio.SSLStream: that keeps to itself the alert which tells a peer what is wrong with its certificate,
+    and wakes its reader for every record, of which a busy connection has several in each packet.
+    """
+
+    def __init__(self, socket: trio.SocketStream, context: ssl.SSLContext, server_side: bool) -> None:
+        self._socket = socket
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
+        self.whole = True
+        """Whether more may be sent: not after a write that was given up in the middle."""
+
+    async def handshake(self) -> None:
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                await self._fill()
+            except ssl.SSLError:
+                with contextlib.suppress(trio.BrokenResourceError):
+                    await self._flush()
+                raise
+            else:
+                return await self._flush()
+
+    async def send_all(self, data: bytes) -> None:
+        self.whole = False
+        self.tls.write(data)
+        await self._flush()
+        self.whole = True
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        """All that can be decrypted without waiting, or else what comes next; no more than about ``max_bytes``."""
+        parts: list[bytes] = []
+        while max_bytes > 0:
+            try:
+                part = self.tls.read(max_bytes)
+            except ssl.SSLWantReadError:
+                if parts:
+                    break
+                await self._fill()
+                continue
+            except ssl.SSLError:
+                if parts:  # what came before is good; the next call will fail again
+                    break
+                raise
+            if not part:
+                break
+            parts.append(part)
+            max_bytes -= len(part)
+        return b"".join(parts)
+
+    async def _flush(self) -> None:
+        if data := self._outgoing.read():
+            await self._socket.send_all(data)
+
+    async def _fill(self) -> None:
+        # Keys may be changed on request, and the reply goes out with our next words. One is enough.
+        if self._outgoing.pending > CHUNK:
+            raise ConnectionError("the peer asks for new keys again and again")
+        if data := await self._socket.receive_some(CHUNK):
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a node waits, in seconds, and how much it bears."""
+
+    handshake: float = 5.0  # from the first packet to being admitted; a few round trips to anywhere on Earth
+    ping: float = 2.0  # how often someone with nothing to say says so
+    silence: float = 10.0  # several pings lost
+    frame: float = 10.0  # for the largest frame, 1 MiB, this asks for 100 kB a second
+    write: float = 15.0  # for one batch; longer than a frame, so that the receiver is the one to complain
+    pause: float = 0.05  # before dialling again; doubles while that is no use, and is cut by up to half at random
+    longest_pause: float = 2.0
+    max_pending: int = 256  # connections not admitted yet, the oldest of which makes room for one more
+    max_waiting: int = 1 << 26  # bytes not acknowledged by one peer: some seconds of a fast network
+
+
+class Arrival(NamedTuple):
+    """One item, and who sent it."""
+
+    key: str
+    identity: Identity
+    number: int
+    clock: int
+    body: bytes
+
+
+class _Connection:
+    """One connection with a peer that has been admitted."""
+
+    def __init__(self, peer: _Peer, stream: TlsStream, reader: FrameReader, frames: list[bytes]) -> None:
+        self.peer, self.stream, self.reader = peer, stream, reader
+        self.frames = frames  # that came in one piece with the peer's Open
+        self.up = False  # whether it has admitted us too
+        self.ended = ""  # why it is over
+        self.farewell = ""  # what to tell the peer then
+        self.duplicates = 0
+        self.scope = trio.CancelScope()
+        self.wake = trio.Event()
+        self.over = trio.Event()
+
+    def end(self, reason: str, farewell: str = "") -> None:
+        """Stop at once, or, with something to tell the peer, as soon as what is being written is written."""
+        if self.ended:
+            return
+        self.ended, self.farewell = reason, farewell
+        self.wake.set()
+        if farewell:
+            self.scope.deadline = trio.current_time() + LINGER
+        else:
+            self.scope.cancel()
+
+
+class _Peer:
+    """What is known of a peer, connected or not."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.identity: Identity | None = None
+        self.link = Link()
+        self.received = 0  # items that the node has received: all that were taken, up to the last time it asked
+        self.address: Address | None = None  # where to dial
+        self.connection: _Connection | None = None
+        self.noted: tuple[str, str] | None = None  # what was last logged of attempts, so as not to repeat it
+
+
+class Transport:
+    """The links of one node, and the connections that serve them."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        greeting: Callable[[Identity], tuple[int, str, str]],
+        admit: Callable[[Identity, Open], None],
+        log: Callable[..., None],
+        timing: Timing | None = None,
+    ) -> None:
+        self.refusals: dict[str, str] = {}
+        """Why a peer left or would not have us, until it does."""
+        self._credentials = credentials
+        self._greeting = greeting
+        self._admit = admit
+        self._log = log
+        self._timing = timing or Timing()
+        self._peers: dict[str, _Peer] = {}
+        self._pending: dict[trio.CancelScope, None] = {}  # oldest first
+        self._arrivals: list[Arrival] = []
+        self._held = 0
+        self._arrived, self._room = trio.Event(), trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    # What a node does
+
+    async def run(
+        self, listen: str | None, *, task_status: trio.TaskStatus[Address | None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve and dial until cancelled; a node that nobody dials need not listen."""
+        _raise_file_limit()
+        listeners = await _open_listeners(listen) if listen is not None else []
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for peer in self._peers.values():
+                if peer.address is not None:
+                    nursery.start_soon(self._dial, peer, peer.address)
+            if not listeners:
+                task_status.started(None)
+                await trio.sleep_forever()
+            task_status.started(listeners[0].socket.getsockname()[:2])
+            await trio.serve_listeners(self._answer, listeners)
+
+    def connect(self, key: str, address: str) -> None:
+        """Keep a connection to that peer up from our side."""
+        peer, place = self._peer(key), parse_address(address)
+        if peer.address != place:
+            peer.address = place
+            if self._nursery is not None:
+                self._nursery.start_soon(self._dial, peer, place)
+
+    def restore(self, key: str, received: int) -> None:
+        """So many of the peer's items were found in the journal."""
+        peer = self._peer(key)
+        peer.link.restore(received)
+        peer.received = received
+
+    def post(self, key: str, clock: int, body: bytes) -> None:
+        """Put an item at the end of the stream to a peer. It goes out when there is a connection."""
+        peer = self._peer(key)
+        peer.link.append(clock, body)
+        connection = peer.connection
+        if connection is None or connection.ended:
+            return
+        # Who takes in as much as it makes us keep is not the one to fear, so that much may wait besides.
+        if connection.up and peer.link.waiting > self._timing.max_waiting + peer.link.released:
+            self._log("slow", peer=key, waiting=peer.link.waiting)
+            connection.end("too much waits for the peer")
+        else:
+            connection.wake.set()
+
+    async def receive(self) -> list[Arrival]:
+        """Everything that has arrived, at least one item; in order, of each peer. One task alone may wait here."""
+        await trio.lowlevel.checkpoint()
+        while not self._arrivals:
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        arrivals, self._arrivals = self._arrivals, []
+        self._make_room()
+        for key in {arrival.key for arrival in arrivals}:
+            self._peers[key].received = self._peers[key].link.taken
+        return arrivals
+
+    def acknowledge(self, key: str) -> None:
+        """All that was received from this peer is in the journal."""
+        if peer := self._peers.get(key):
+            peer.link.committed = peer.received
+            if peer.connection is not None:
+                peer.connection.wake.set()
+
+    def unacknowledged(self, key: str) -> int:
+        return self._peers[key].link.unacknowledged if key in self._peers else 0
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """The peers that have admitted us and we them."""
+        return frozenset(
+            key
+            for key, peer in self._peers.items()
+            if peer.connection is not None and peer.connection.up and not peer.connection.ended
+        )
+
+    def forget(self, key: str) -> None:
+        """Drop a peer and its link; if it comes again, both streams begin at 0."""
+        peer = self._peers.pop(key, None)
+        if peer is None:
+            return
+        peer.address = None
+        self.refusals.pop(key, None)
+        self._arrivals = [arrival for arrival in self._arrivals if arrival.key != key]
+        if not self._arrivals:
+            self._make_room()
+        if peer.connection is not None:
+            peer.connection.end("forgotten")
+
+    def close_peer(self, key: str, reason: str) -> None:
+        """Acknowledge what is committed, say why it ends, drop the connection, dial no more; keep the link."""
+        if peer := self._peers.get(key):
+            peer.address = None
+            if peer.connection is not None:
+                peer.connection.end(reason, farewell=reason)
+
+    async def close(self, reason: str) -> None:
+        """Close every peer, and wait until the last has been told or has had the time to listen."""
+        for key in self._peers:
+            self.close_peer(key, reason)
+        for peer in list(self._peers.values()):
+            if peer.connection is not None:
+                await peer.connection.over.wait()
+
+    # What becomes of connections
+
+    def _peer(self, key: str) -> _Peer:
+        peer = self._peers.get(key)
+        if peer is None:
+            peer = self._peers[key] = _Peer(key)
+        return peer
+
+    def _make_room(self) -> None:
+        self._held = 0
+        self._room.set()
+        self._room = trio.Event()
+
+    async def _answer(self, socket: trio.SocketStream) -> None:
+        try:
+            where = _name(*socket.socket.getpeername()[:2])
+        except OSError:
+            where = "someone who is gone"
+        await self._session(socket, where, None)
+
+    async def _dial(self, peer: _Peer, address: Address) -> None:
+        """Keep trying for as long as this is the address to dial."""
+        timing, where = self._timing, _name(*address)
+        pause = timing.pause
+        while peer.address is address:
+            useful = False
+            try:
+                with trio.fail_after(timing.handshake):
+                    socket = await trio.open_tcp_stream(*address)
+            except (OSError, ValueError, trio.TooSlowError) as error:  # ValueError: no such name can exist
+                self._note(peer, "unreachable", where, _why(error))
+            else:
+                useful = await self._session(socket, where, peer)
+            pause = timing.pause if useful else min(2 * pause, timing.longest_pause)
+            await trio.sleep(pause * random.uniform(0.5, 1.0))
+
+    async def _session(self, socket: trio.SocketStream, where: str, dialled: _Peer | None) -> bool:
+        """One connection, from the handshake to its end; whether it was of use."""
+        context = self._credentials.server if dialled is None else self._credentials.client
+        stream = TlsStream(socket, context, server_side=dialled is None)
+        facts = {"address": where}
+        try:
+            connection = await self._meet(stream, facts, dialled)
+            return await self._converse(connection, facts)
+        except Refused as refused:
+            self._log("refused", fault=refused.fault, reason=_plain(str(refused)), **facts)
+            await _say_goodbye(stream, str(refused))
+        except _LOST as error:
+            if dialled is None:
+                self._log("refused", reason=_why(error), **facts)
+            else:
+                self._note(dialled, "unreachable", where, _why(error))
+        except Exception as error:  # a fault of ours, which must not take the other connections with it
+            self._log("failed", reason=_whence(error), **facts)
+        finally:
+            await trio.aclose_forcefully(socket)
+        return False
+
+    async def _meet(self, stream: TlsStream, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
+        """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
+        limit_seconds = self._timing.handshake
+        with trio.move_on_after(limit_seconds) as limit:
+            if dialled is None:
+                self._pending[limit] = None
+                if len(self._pending) > self._timing.max_pending:
+                    oldest = next(iter(self._pending))
+                    del self._pending[oldest]
+                    oldest.cancel()
+            try:
+                return await self._introduce(stream, facts, dialled)
+            finally:
+                self._pending.pop(limit, None)
+        if trio.current_time() < limit.deadline:
+            raise trio.TooSlowError("it made room for newer connections")
+        raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
+
+    async def _introduce(self, stream: TlsStream, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
+        await stream.handshake()
+        identity = identity_of(stream.tls)
+        if dialled is not None and identity.key != dialled.key:
+            raise Refused("misdirected", f"here is {identity.name}, known as {identity.key}, and not {dialled.key}")
+        key = facts["peer"] = identity.key
+        version, digest, run = self._greeting(identity)
+        received = self._peers[key].link.taken if key in self._peers else 0
+        with contextlib.suppress(trio.BrokenResourceError):  # what can still be read will say why
+            await stream.send_all(pack(Open(version, digest, run, received)))
+        reader = FrameReader(stream, silence=self._timing.silence, frame=self._timing.frame, largest=MAX_FIRST)
+        frames = await reader.read()
+        if not frames:
+            raise ConnectionError("the peer hung up")
+        first = decode(frames[0])
+        if isinstance(first, Bye):
+            if key in self._peers:
+                self._left(self._peers[key], facts["address"], first.reason)
+            raise ConnectionError(_plain(first.reason))
+        if not isinstance(first, Open):
+            raise Refused("out_of_order", "the first frame must be an Open")
+        self._admit(identity, first)
+        if dialled is not None and dialled.address is None:
+            raise ConnectionError("nobody wants it any more")
+        peer = self._peer(key)
+        peer.link.resume(first.received)
+        peer.identity = identity
+        reader.largest = MAX_FRAME
+        connection = _Connection(peer, stream, reader, frames[1:])
+        if peer.connection is not None:
+            self._log("replaced", **facts)
+            peer.connection.end("replaced by a newer connection", farewell="a newer connection has replaced this one")
+        peer.connection = connection
+        return connection
+
+    async def _converse(self, connection: _Connection, facts: dict[str, str]) -> bool:
+        peer = connection.peer
+        try:
+            with connection.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._listen, connection, facts)
+                    await self._speak(connection)
+                    nursery.cancel_scope.cancel()
+            if connection.up:
+                self._log("disconnected", reason=connection.ended, duplicates=connection.duplicates, **facts)
+            elif peer.key not in self.refusals:
+                self._note(peer, "unreachable", facts["address"], connection.ended)
+            if connection.farewell:
+                await _say_goodbye(connection.stream, connection.farewell, peer.link.committed)
+        finally:
+            if peer.connection is connection:
+                peer.connection = None
+            connection.over.set()
+        return connection.up and not connection.farewell and peer.key not in self.refusals
+
+    async def _speak(self, connection: _Connection) -> None:
+        """Write what there is to say, much at a time, until the connection has ended."""
+        link, timing = connection.peer.link, self._timing
+        acknowledged = -1  # so that an Ack comes first, be it of nothing: it says that the peer is admitted
+        try:
+            while not connection.ended:
+                connection.wake = trio.Event()
+                data = link.take(BATCH)
+                if link.committed > acknowledged:
+                    acknowledged = link.committed
+                    data = pack(Ack(acknowledged)) + data
+                if not data:
+                    with trio.move_on_after(timing.ping) as quiet:
+                        await connection.wake.wait()
+                    if not quiet.cancelled_caught:
+                        continue
+                    data = _PING
+                with trio.move_on_after(timing.write) as limit:
+                    await connection.stream.send_all(data)
+                if limit.cancelled_caught:
+                    connection.end(f"a write took longer than {timing.write:g} s")
+        except _LOST as error:
+            connection.end(_why(error))
+
+    async def _listen(self, connection: _Connection, facts: dict[str, str]) -> None:
+        frames = connection.frames
+        try:
+            while not connection.ended:
+                self._take_in(connection, frames, facts)
+                if self._held > MAX_HELD:
+                    await self._room.wait()
+                frames = await connection.reader.read()
+                if not frames:
+                    connection.end("the peer hung up")
+        except Refused as refused:
+            self._log("refused", fault=refused.fault, reason=_plain(str(refused)), **facts)
+            connection.end(_plain(str(refused)), farewell=str(refused))
+        except _LOST as error:
+            connection.end(_why(error))
+
+    def _take_in(self, connection: _Connection, frames: list[bytes], facts: dict[str, str]) -> None:
+        peer = connection.peer
+        assert peer.identity is not None
+        for data in frames:
+            frame = decode(data)
+            if isinstance(frame, Bye):
+                self._left(peer, facts["address"], frame.reason)
+                connection.end(_plain(frame.reason) or "the peer said goodbye")
+                return
+            if not connection.up:
+                connection.up = True
+                peer.noted = None
+                self.refusals.pop(peer.key, None)
+                self._log("connected", name=peer.identity.name, **facts)
+            if isinstance(frame, Item):
+                if peer.link.accept(frame.number):
+                    self._arrivals.append(Arrival(peer.key, peer.identity, frame.number, frame.clock, frame.body))
+                    self._held += len(frame.body) + OVERHEAD
+                    self._arrived.set()
+                    continue
+                connection.duplicates += 1
+                if connection.duplicates == 1:  # the number of all is told when the connection ends
+                    self._log("duplicate", number=frame.number, **facts)
+            elif isinstance(frame, Ack):
+                peer.link.acknowledged(frame.received)
+            elif isinstance(frame, Open):
+                raise Refused("out_of_order", "an Open comes once, at the beginning")
+
+    def _left(self, peer: _Peer, where: str, reason: str) -> None:
+        self.refusals[peer.key] = _plain(reason)
+        self._note(peer, "bye", where, _plain(reason))
+
+    def _note(self, peer: _Peer, event: str, where: str, reason: str) -> None:
+        """Log what came of an attempt, unless the one before ended in the same way."""
+        if peer.noted != (event, reason):
+            peer.noted = (event, reason)
+            self._log(event, peer=peer.key, address=where, reason=reason)
+
+
+async def _say_goodbye(stream: TlsStream, reason: str, committed: int | None = None) -> None:
+    """Say why, then read on until the peer hangs up: to close on unread bytes would cut off our own words."""
+    if not stream.whole:
+        return
+    last = b"" if committed is None else pack(Ack(committed))
+    with trio.move_on_after(LINGER), contextlib.suppress(*_LOST):
+        await stream.send_all(last + pack(Bye(_plain(reason))))
+        while await stream.receive_some(CHUNK):
+            pass
+
+
+def parse_address(text: str) -> Address:
+    """``HOST:PORT``, with an IPv6 address in brackets."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not port.isascii() or int(port) > 65535:
+        raise RequestError(f"{text!r} is not an address; write HOST:PORT")
+    return host, int(port)
+
+
+def _name(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _open_listeners(listen: str) -> list[trio.SocketListener]:
+    host, port = parse_address(listen)
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        raise RequestError(f"cannot listen on {listen}: {_why(error)}") from None
+    if port == 0:  # a name with several addresses would get a different free port for each
+        for listener in listeners[1:]:
+            await listener.aclose()
+        del listeners[1:]
+    return listeners
+
+
+def _raise_file_limit() -> None:
+    """As many connections as the system allows; the usual soft limit of 1,024 files is for programs of old."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _plain(text: str) -> str:
+    """A peer's words as one line for a log, bounded."""
+    return "".join(c if c.isprintable() else " " for c in text[:MAX_REASON])
+
+
+def _why(error: BaseException) -> str:
+    """What broke a connection, in the words of whoever noticed."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[-1]
+    if isinstance(cause, OSError):
+        error = cause
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLEOFError):
+        return "the connection was cut"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return _plain(str(error)) or type(error).__name__
+
+
+def _whence(error: BaseException) -> str:
+    """Where a fault of ours is; not what it says, which may be about a message."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    line = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "?"
+    return f"{type(error).__name__} at {line}"

@@ -1,0 +1,647 @@
+"""Certificates: what is in the folders, who can speak to whom, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from p2p_labeldp.deployment import certificates
+from p2p_labeldp.deployment.certificates import (
+    check_token,
+    describe,
+    describe_authorities,
+    fingerprint,
+    identity,
+    init_certificates,
+    make_request,
+    read_token,
+    renew,
+    settle,
+    sign_request,
+    store_certificate,
+)
+from p2p_labeldp.errors import RequestError, RunError
+
+NODE = {"ca.pem", "cert.pem", "key.pem"}
+FOLDERS = {
+    "authority": {"ca.pem", "key.pem"},
+    "enrolment": NODE | {"token"},
+    "join": {"ca.pem", "token"},
+    "coordinator": NODE,
+    "learner": NODE,
+    "auditor": NODE,
+    "users-1": NODE,
+    "users-2": NODE,
+}
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates for two users hosts; tests that change them take ``own``."""
+    folder = tmp_path_factory.mktemp("certificates") / "certs"
+    init_certificates(folder, hosts=2)
+    return folder
+
+
+@pytest.fixture
+def own(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "certs"))
+
+
+@pytest.fixture
+def enrolled(made: Path, tmp_path: Path) -> Path:
+    """A users host that made its own key and asked for a certificate."""
+    host = tmp_path / "host"
+    store_certificate(host, sign_request(made / "enrolment", make_request(host)), (made / "join/ca.pem").read_bytes())
+    return host
+
+
+def modes(folder: Path) -> dict[str, int]:
+    paths = [folder, *folder.rglob("*")]
+    return {path.relative_to(folder).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def certificate(node: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((node / "cert.pem").read_bytes())
+
+
+def is_pair(node: Path) -> bool:
+    key = load_pem_private_key((node / "key.pem").read_bytes(), None)
+    return certificate(node).public_key() == key.public_key()
+
+
+def context(node: Path, side: int) -> ssl.SSLContext:
+    made = ssl.SSLContext(side)
+    made.minimum_version = ssl.TLSVersion.TLSv1_3
+    made.check_hostname = False
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_STRICT
+    made.load_cert_chain(node / "cert.pem", node / "key.pem")
+    made.load_verify_locations(node / "ca.pem")
+    return made
+
+
+def handshake(server: Path, client: Path) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Mutual TLS between two folders, in memory; raises what either side raises."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        context(client, ssl.PROTOCOL_TLS_CLIENT).wrap_bio(to_client, to_server),
+        context(server, ssl.PROTOCOL_TLS_SERVER).wrap_bio(to_server, to_client, server_side=True),
+    )
+    waiting = list(sides)
+    for _ in range(10):
+        for side in list(waiting):
+            try:
+                side.do_handshake()
+                waiting.remove(side)
+            except ssl.SSLWantReadError:
+                pass
+        if not waiting:
+            return sides[1], sides[0]
+    raise AssertionError("the handshake does not end")
+
+
+def seen_by(connection: ssl.SSLObject) -> str:
+    der = connection.getpeercert(binary_form=True)
+    assert der is not None
+    return ":".join(identity(x509.load_der_x509_certificate(der)))
+
+
+def request_for(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str = "users") -> bytes:
+    uri = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"urn:p2p-labeldp:{name}:{name}")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    )
+    builder = builder.add_extension(uri, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+# What is in the folders
+
+
+def test_every_node_has_its_folder_and_nothing_more(made: Path) -> None:
+    assert {path.name: {file.name for file in path.iterdir()} for path in made.iterdir()} == FOLDERS
+
+
+def test_without_hosts_there_are_the_three_single_roles(tmp_path: Path) -> None:
+    init_certificates(tmp_path / "certs")
+    assert [node.name for node in describe(tmp_path / "certs")] == ["coordinator", "learner", "auditor"]
+
+
+def test_folders_and_files_are_their_owners_alone(made: Path) -> None:
+    for name, mode in modes(made).items():
+        assert mode == (0o700 if (made / name).is_dir() else 0o600), name
+
+
+def test_a_file_is_private_from_the_moment_it_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    original = os.open
+
+    def watching(path: Path, flags: int, mode: int = 0o777) -> int:
+        opened.append((flags & os.O_EXCL != 0, mode))
+        return original(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", watching)
+    monkeypatch.setattr(os, "chmod", None)
+    init_certificates(tmp_path / "certs")
+    renew(tmp_path / "certs")
+    make_request(tmp_path / "host")
+    assert len(opened) > 20
+    assert set(opened) == {(True, 0o600)}
+
+
+@pytest.mark.parametrize(
+    ("node", "role"), [("coordinator",) * 2, ("learner",) * 2, ("auditor",) * 2, ("users-2", "users")]
+)
+def test_a_certificate_says_its_role_and_name_in_one_uri(node: str, role: str, made: Path) -> None:
+    names = certificate(made / node).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [name.value for name in names] == [f"urn:p2p-labeldp:{role}:{node}"]
+    assert identity(certificate(made / node)) == (role, node)
+
+
+def test_a_nodes_certificate_serves_both_ends_and_signs_no_other(made: Path) -> None:
+    extensions = certificate(made / "users-1").extensions
+    usages = set(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    assert usages == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert not extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert not extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+
+
+def test_every_key_is_p256_and_its_own(made: Path) -> None:
+    keys = [load_pem_private_key(path.read_bytes(), None) for path in made.glob("*/key.pem")]
+    assert len(keys) == 7
+    assert all(isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name == "secp256r1" for key in keys)
+    assert len({path.read_bytes() for path in made.glob("*/key.pem")}) == 7
+
+
+def test_the_enrolment_authority_is_below_the_root_and_makes_no_authorities(made: Path) -> None:
+    enrolment = certificate(made / "enrolment")
+    assert enrolment.issuer.rfc4514_string() == "CN=p2p-labeldp authority"
+    assert enrolment.subject.rfc4514_string() == "CN=p2p-labeldp enrolment"
+    assert enrolment.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
+    root = x509.load_pem_x509_certificate((made / "authority/ca.pem").read_bytes())
+    enrolment.verify_directly_issued_by(root)
+    assert len({path.read_bytes() for path in made.glob("*/ca.pem")}) == 1
+
+
+def test_the_join_token_is_fresh_and_the_same_on_both_sides(made: Path, tmp_path: Path) -> None:
+    init_certificates(tmp_path / "others")
+    tokens = [read_token(folder) for folder in (made / "enrolment", made / "join", tmp_path / "others/join")]
+    assert tokens[0] == tokens[1] != tokens[2]
+    assert len(tokens[0]) >= 43  # 256 bits
+
+
+def test_days_are_what_was_asked_for(tmp_path: Path) -> None:
+    init_certificates(tmp_path / "certs", days=10, now=LONG_AGO)
+    assert {node.not_after for node in describe(tmp_path / "certs")} == {LONG_AGO + timedelta(days=10)}
+
+
+# Who can speak to whom
+
+
+def test_coordinator_and_users_host_shake_hands_and_see_each_others_role(made: Path) -> None:
+    server, client = handshake(made / "coordinator", made / "users-1")
+    assert server.version() == "TLSv1.3"
+    assert seen_by(server) == "users:users-1"
+    assert seen_by(client) == "coordinator:coordinator"
+
+
+def test_either_node_may_be_the_server(made: Path) -> None:
+    assert seen_by(handshake(made / "users-1", made / "coordinator")[0]) == "coordinator:coordinator"
+
+
+@pytest.mark.parametrize(("server", "client"), [("made", "others"), ("others", "made")])
+def test_a_certificate_of_another_authority_is_refused(server: str, client: str, made: Path, tmp_path: Path) -> None:
+    init_certificates(tmp_path / "others", hosts=1)
+    folders = {"made": made, "others": tmp_path / "others"}
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate verify failed"):
+        handshake(folders[server] / "coordinator", folders[client] / "users-1")
+
+
+def test_an_expired_certificate_is_refused(own: Path) -> None:
+    renew(own, days=1, now=datetime.now(UTC) - timedelta(days=3))
+    with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+        handshake(own / "coordinator", own / "users-1")
+
+
+def test_a_certificate_is_good_for_a_node_whose_clock_is_half_an_hour_slow(tmp_path: Path) -> None:
+    init_certificates(tmp_path / "certs", hosts=1, now=datetime.now(UTC) + timedelta(minutes=30))
+    handshake(tmp_path / "certs/coordinator", tmp_path / "certs/users-1")
+
+
+def test_an_enrolled_host_is_accepted_with_its_chain(made: Path, enrolled: Path) -> None:
+    server, client = handshake(made / "coordinator", enrolled)
+    assert seen_by(server) == ":".join(identity(certificate(enrolled)))
+    assert seen_by(client) == "coordinator:coordinator"
+
+
+def test_the_issuers_name_tells_an_enrolled_host_from_a_given_one(made: Path, enrolled: Path) -> None:
+    issuers = []
+    for client in (enrolled, made / "users-1"):
+        peer = handshake(made / "coordinator", client)[0].getpeercert()
+        assert peer is not None
+        issuers.append(dict(part[0] for part in peer["issuer"])["commonName"])
+    assert issuers == ["p2p-labeldp enrolment", "p2p-labeldp authority"]
+
+
+def test_an_enrolled_host_cannot_act_as_an_authority(made: Path, enrolled: Path, tmp_path: Path) -> None:
+    forged = tmp_path / "forged"
+    chain = sign_request(enrolled, make_request(forged)) + (enrolled / "cert.pem").read_bytes()
+    (forged / "cert.pem").write_bytes(chain)
+    shutil.copy(made / "join/ca.pem", forged)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(made / "coordinator", forged)
+
+
+# Enrolment
+
+
+def test_an_enrolled_host_is_named_after_its_key_and_its_folder_is_private(enrolled: Path) -> None:
+    role, name = identity(certificate(enrolled))
+    assert role == "users"
+    assert name.startswith("users-")
+    assert len(name) == len("users-") + 8
+    assert int(name.removeprefix("users-"), 16) >= 0
+    assert modes(enrolled) == {".": 0o700, "ca.pem": 0o600, "cert.pem": 0o600, "key.pem": 0o600}
+
+
+def test_a_host_that_asks_again_keeps_its_key_and_name(made: Path, enrolled: Path) -> None:
+    before = (enrolled / "key.pem").read_bytes()
+    again = x509.load_pem_x509_certificate(sign_request(made / "enrolment", make_request(enrolled)))
+    assert (enrolled / "key.pem").read_bytes() == before
+    assert identity(again) == identity(certificate(enrolled))
+
+
+@pytest.mark.parametrize("role", ["coordinator", "learner", "auditor"])
+def test_a_request_for_another_role_gets_role_users(role: str, made: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    signed = x509.load_pem_x509_certificate(sign_request(made / "enrolment", request_for(key, role)))
+    assert identity(signed)[0] == "users"
+    assert role not in signed.subject.rfc4514_string()
+    assert not signed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+def test_an_enrolled_certificate_ends_with_its_authoritys(made: Path, enrolled: Path) -> None:
+    assert certificate(enrolled).not_valid_after_utc == certificate(made / "enrolment").not_valid_after_utc
+
+
+def test_an_expired_enrolment_authority_signs_nothing(tmp_path: Path) -> None:
+    init_certificates(tmp_path / "certs", now=LONG_AGO)
+    with pytest.raises(RunError, match="expired on 2020-12-31"):
+        sign_request(tmp_path / "certs/enrolment", make_request(tmp_path / "host"))
+
+
+def test_trouble_with_the_enrolment_folder_is_not_the_requesters_fault(made: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path, made / "join"):
+        with pytest.raises(RunError):
+            sign_request(folder, make_request(tmp_path / "host"))
+
+
+def test_a_request_that_another_key_signed_is_refused(made: Path) -> None:
+    request = x509.load_pem_x509_csr(request_for(ec.generate_private_key(ec.SECP256R1())))
+    der = bytearray(request.public_bytes(Encoding.DER))
+    der[-1] ^= 1
+    broken = x509.load_der_x509_csr(bytes(der)).public_bytes(Encoding.PEM)
+    with pytest.raises(ValueError, match="not signed with its own key"):
+        sign_request(made / "enrolment", broken)
+
+
+@pytest.mark.parametrize(
+    "make_key",
+    [
+        lambda: ec.generate_private_key(ec.SECP384R1()),
+        lambda: ec.generate_private_key(ec.SECP256K1()),
+        lambda: rsa.generate_private_key(65537, 2048),
+    ],
+    ids=["P-384", "secp256k1", "RSA"],
+)
+def test_only_p256_keys_are_signed(
+    make_key: Callable[[], ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey], made: Path
+) -> None:
+    with pytest.raises(ValueError, match="P-256"):
+        sign_request(made / "enrolment", request_for(make_key()))
+
+
+def test_a_large_request_is_refused_before_it_is_read(made: Path) -> None:
+    padded = request_for(ec.generate_private_key(ec.SECP256R1())) + b"\n" * 16 * 1024
+    with pytest.raises(ValueError, match="16,384"):
+        sign_request(made / "enrolment", padded)
+
+
+def test_rubbish_is_refused_with_a_reason(made: Path) -> None:
+    rubbish = b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"
+    for request in (b"", b"\xff\x00", rubbish, (made / "authority/ca.pem").read_bytes()):
+        with pytest.raises(ValueError, match="not a signing request"):
+            sign_request(made / "enrolment", request)
+
+
+def test_a_host_keeps_only_a_certificate_for_its_own_key_under_its_own_root(made: Path, tmp_path: Path) -> None:
+    init_certificates(tmp_path / "others", hosts=1)
+    host, ca = tmp_path / "host", (made / "join/ca.pem").read_bytes()
+    request = make_request(host)
+    wrong = {
+        "another key": sign_request(made / "enrolment", make_request(tmp_path / "neighbour")),
+        "does not lead to the root": sign_request(tmp_path / "others/enrolment", request),
+    }
+    for reason, chain in wrong.items():
+        with pytest.raises(ValueError, match=reason):
+            store_certificate(host, chain, ca)
+    shutil.copy(made / "learner/key.pem", host)
+    with pytest.raises(ValueError, match="not for a users host"):
+        store_certificate(host, (made / "learner/cert.pem").read_bytes(), ca)
+    assert {path.name for path in host.iterdir()} == {"key.pem"}
+
+
+def test_an_unreadable_key_is_named_and_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("rubbish")
+    with pytest.raises(RequestError, match=r"key\.pem: not an EC P-256 private key"):
+        make_request(tmp_path)
+    assert (tmp_path / "key.pem").read_text() == "rubbish"
+
+
+@pytest.mark.parametrize(
+    ("expected", "given", "fits"),
+    [("abc", "abc", True), ("abc", "abd", False), ("abc", "ab", False), ("abc", "é\ud800", False), ("", "", False)],
+)
+def test_a_token_fits_or_does_not(expected: str, given: str, fits: bool) -> None:
+    assert check_token(expected, given) is fits
+
+
+def test_a_token_may_end_in_a_newline_but_not_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("abc\n")
+    assert read_token(tmp_path) == "abc"
+    for content in (b"\n", b"\xff"):
+        (tmp_path / "token").write_bytes(content)
+        with pytest.raises(RequestError, match="cannot be read as a join token"):
+            read_token(tmp_path)
+
+
+# Renewal
+
+
+def test_renewal_keeps_the_root_and_the_token_and_changes_every_key_and_fingerprint(own: Path) -> None:
+    before, seen, above = contents(own), describe(own), describe_authorities(own)
+    renew(own, days=20, now=datetime.now(UTC) + timedelta(days=1))
+    after, now_seen = contents(own), describe(own)
+    assert after.keys() == before.keys()
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {
+        f"{node}/{file}" for node in FOLDERS if "cert.pem" in FOLDERS[node] for file in NODE - {"ca.pem"}
+    }
+    assert [(node.role, node.name) for node in now_seen] == [(node.role, node.name) for node in seen]
+    assert not {node.fingerprint for node in now_seen} & {node.fingerprint for node in seen}
+    assert describe_authorities(own)["authority"] == above["authority"]
+    assert modes(own)["users-1/key.pem"] == modes(own)["enrolment/key.pem"] == 0o600
+
+
+def test_renewed_nodes_speak_to_each_other_and_to_hosts_enrolled_before_and_after(
+    own: Path, enrolled: Path, tmp_path: Path
+) -> None:
+    renew(own)
+    later = tmp_path / "later"
+    store_certificate(later, sign_request(own / "enrolment", make_request(later)), (own / "join/ca.pem").read_bytes())
+    for client in (own / "users-1", enrolled, later):
+        handshake(own / "coordinator", client)
+
+
+def test_nodes_are_renewed_one_by_one_so_old_and_new_speak_to_each_other(own: Path, made: Path) -> None:
+    renew(own)
+    handshake(own / "coordinator", made / "users-1")
+    handshake(made / "coordinator", own / "users-1")
+
+
+def test_nothing_outlives_the_root(tmp_path: Path) -> None:
+    init_certificates(tmp_path / "certs", now=LONG_AGO)
+    root = describe_authorities(tmp_path / "certs")["authority"]
+    renew(tmp_path / "certs", days=3650, now=LONG_AGO + timedelta(days=100))
+    assert {node.not_after for node in describe(tmp_path / "certs")} == {root.not_after}
+    with pytest.raises(RequestError, match="expired on"):
+        renew(tmp_path / "certs", now=root.not_after)
+
+
+def test_only_nodes_that_are_there_are_renewed(own: Path) -> None:
+    shutil.rmtree(own / "users-1")
+    shutil.rmtree(own / "enrolment")
+    renew(own)
+    assert not (own / "users-1").exists()
+    assert [node.name for node in describe(own)] == ["coordinator", "learner", "auditor", "users-2"]
+
+
+def test_without_the_roots_key_nothing_is_renewed(own: Path, made: Path) -> None:
+    shutil.copy(made / "learner/key.pem", own / "authority/key.pem")
+    before = contents(own)
+    with pytest.raises(RequestError, match="do not belong together"):
+        renew(own)
+    (own / "authority/key.pem").unlink()
+    with pytest.raises(RequestError, match=r"key\.pem: cannot be read"):
+        renew(own)
+    before.pop("authority/key.pem")
+    assert contents(own) == before
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing in the program may run after it."""
+
+
+def renew_killed_at(step: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Die at the given one of the steps that a renewal takes in the file system."""
+    steps = count()
+    create, replace = certificates._create, Path.replace
+
+    def dying_create(file: Path, content: bytes, lasting: bool = False) -> None:
+        if next(steps) == step:
+            create(file, content[: len(content) // 2], lasting)
+            raise Killed
+        create(file, content, lasting)
+
+    def dying_replace(self: Path, target: Path) -> Path:
+        if next(steps) == step:
+            raise Killed
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "_create", dying_create)
+        patch.setattr(Path, "replace", dying_replace)
+        with pytest.raises(Killed):
+            renew(folder)
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_renewal_killed_anywhere_leaves_every_node_whole_and_can_be_repeated(
+    step: int, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four steps a node: the key, the certificate, and a rename of each."""
+    renew_killed_at(step, own, monkeypatch)
+    nodes = [own / name for name in FOLDERS if "cert.pem" in FOLDERS[name]]
+    for node in nodes:
+        settle(node)
+        assert is_pair(node)
+    handshake(own / "coordinator", own / "users-1")
+    fingerprints = {fingerprint(certificate(node)) for node in nodes}
+    renew(own)
+    assert not fingerprints & {fingerprint(certificate(node)) for node in nodes}
+    assert all(is_pair(node) for node in nodes)
+    assert not list(own.rglob("*.new"))
+
+
+def test_a_second_renewal_killed_early_does_not_undo_the_first_one_killed_late(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (3, 1):  # of the enrolment authority: before its last rename, then having settled that
+        renew_killed_at(step, own, monkeypatch)
+    settle(own / "enrolment")
+    assert is_pair(own / "enrolment")
+
+
+def test_signing_settles_an_interrupted_renewal_first(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew_killed_at(3, own, monkeypatch)
+    assert not is_pair(own / "enrolment")
+    host = tmp_path / "host"
+    store_certificate(host, sign_request(own / "enrolment", make_request(host)), (own / "join/ca.pem").read_bytes())
+    handshake(own / "coordinator", host)
+
+
+def test_settling_leaves_a_renewal_that_is_going_on_alone(own: Path) -> None:
+    shutil.copy(own / "learner/key.pem", own / "auditor/key.pem.new")
+    before = contents(own)
+    settle(own / "auditor")
+    assert contents(own) == before
+
+
+def test_a_disk_that_fills_up_during_a_renewal_is_reported_in_one_line(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, content: bytes, lasting: bool = False) -> None:
+        raise OSError(28, "No space left on device", str(file))
+
+    monkeypatch.setattr(certificates, "_create", full)
+    with pytest.raises(RunError, match=r"key\.pem\.new: cannot be written: No space left on device"):
+        renew(own)
+
+
+# Interruptions and wrong requests
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+@pytest.mark.parametrize("place", ["certs", "new/folders/certs", "empty"])
+@pytest.mark.parametrize("step", [0, 7, 22])
+def test_an_interrupted_init_leaves_nothing(
+    error: BaseException, place: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    steps, create = count(), certificates._create
+
+    def breaking(file: Path, content: bytes, lasting: bool = False) -> None:
+        create(file, content, lasting)
+        if next(steps) == step:
+            raise error
+
+    monkeypatch.setattr(certificates, "_create", breaking)
+    with pytest.raises(RequestError if isinstance(error, OSError) else KeyboardInterrupt):
+        init_certificates(tmp_path / place, hosts=2)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "empty"]
+
+
+def test_the_folder_appears_only_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = certificates._create
+
+    def watching(file: Path, content: bytes, lasting: bool = False) -> None:
+        assert not (tmp_path / "certs").exists()
+        assert modes(file.parent.parent)["."] == 0o700
+        create(file, content, lasting)
+
+    monkeypatch.setattr(certificates, "_create", watching)
+    init_certificates(tmp_path / "certs")
+    assert [path.name for path in tmp_path.iterdir()] == ["certs"]
+
+
+def test_an_empty_folder_and_a_link_to_one_are_filled(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to("empty")
+    init_certificates(tmp_path / "link")
+    assert len(describe(tmp_path / "empty")) == 3
+    assert modes(tmp_path / "empty")["."] == 0o700
+
+
+def test_a_folder_that_holds_anything_is_left_alone(made: Path) -> None:
+    before = contents(made)
+    with pytest.raises(RequestError, match="exists already; name a folder that is new or empty"):
+        init_certificates(made)
+    assert contents(made) == before
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RequestError, match="exists already"):
+        init_certificates(tmp_path / "file")
+    with pytest.raises(RequestError, match="file/below: cannot be written"):
+        init_certificates(tmp_path / "file/below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_mount_point_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "volume").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda self: self.name == "volume")
+    with pytest.raises(RequestError, match="name a folder inside it"):
+        init_certificates(tmp_path / "volume")
+    init_certificates(tmp_path / "volume/certs")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "days", "words"),
+    [
+        (-1, 365, "--hosts -1 is not allowed; it must be 0 to 10000"),
+        (10_001, 365, "--hosts 10001"),
+        (0, 0, "--days 0 is not allowed; it must be 1 to 3650"),
+        (0, 3651, "--days 3651"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(hosts: int, days: int, words: str, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=words):
+        init_certificates(tmp_path / "certs", hosts, days)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_describe_gives_hosts_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    init_certificates(tmp_path / "certs", hosts=11)
+    assert [node.name for node in describe(tmp_path / "certs")][3:] == [f"users-{number}" for number in range(1, 12)]
+
+
+def test_describe_gives_the_fingerprint_that_a_peer_sees(made: Path) -> None:
+    der = handshake(made / "coordinator", made / "users-1")[0].getpeercert(binary_form=True)
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(der or b"")
+    assert describe(made)[3].fingerprint == digest.finalize().hex()
+
+
+def test_a_folder_without_certificates_or_with_broken_ones_is_refused(own: Path, tmp_path: Path) -> None:
+    for folder, words in ((tmp_path / "none", "cannot be read"), (own / "join", "holds no node's certificate")):
+        with pytest.raises(RequestError, match=words):
+            describe(folder)
+    shutil.copy(own / "enrolment/cert.pem", own / "learner")
+    with pytest.raises(RequestError, match=r"learner/cert\.pem: the certificate does not say who it is for"):
+        describe(own)
+    (own / "learner/cert.pem").write_text("rubbish")
+    with pytest.raises(RequestError, match=r"learner/cert\.pem: not a certificate in PEM form"):
+        describe(own)

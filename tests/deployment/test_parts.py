@@ -1,0 +1,179 @@
+"""Parts of a deployment in a model of it: the same result whatever the order, whoever is killed, whenever."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from deployment_model import Model
+
+from p2p_labeldp.deployment.journal import JOINED, Entry
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.scenario import Scenario, parse_scenario, replace
+
+SMALL = parse_scenario("""
+[data]
+name = "synthetic"
+users = 60
+[clusters]
+count = 4
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+theta = 0.7
+""")
+
+
+def vectorized(scenario: Scenario) -> str:
+    return str(run(scenario, engine="vectorized").summary["noisy_sha256"])
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_items_gives_the_data_set_of_the_vectorized_engine(hosts: int, seed: int) -> None:
+    model = Model(SMALL, hosts, seed)
+    model.run()
+    assert all(part.over for part in model.parts.values())
+    assert model.digest == vectorized(SMALL)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mechanism__rounds": 3, "mechanism__noise": "fresh"},
+        {"mechanism__rounds": 2},
+        {"clusters__method": "given"},
+        {"mechanism__epsilon": 1.0},
+        {"clusters__minimum_size": 50, "clusters__method": "given"},
+        {"mechanism__theta": 0.0},
+        {"data__labels": 5, "mechanism__alpha": 0.4},
+        {"data__users": 7, "clusters__count": 1, "clusters__minimum_size": 1},
+    ],
+    ids=str,
+)
+def test_every_kind_of_scenario_agrees_with_the_vectorized_engine(changes: dict[str, Any]) -> None:
+    scenario = replace(SMALL, **changes)
+    model = Model(scenario, 3)
+    model.run()
+    assert model.digest == vectorized(scenario)
+    here, there = model.summary(), run(scenario, engine="actors").summary
+    for name in ("users", "clusters", "reports", "messages_by_kind", "alpha", "accuracy", "privacy"):
+        assert here[name] == there[name], name
+
+
+def test_killed_after_every_single_entry_every_node_says_the_same_again() -> None:
+    model = Model(replace(SMALL, mechanism__rounds=2), 3, seed=1)
+    kills = 0
+    while model.step():
+        for name in model.names:
+            model.kill(name)
+            kills += 1
+    assert kills > 500
+    assert model.digest == vectorized(model.scenario)
+
+
+def test_flips_are_made_once_though_the_coins_are_the_systems() -> None:
+    """A node that comes back answers as before: its coins are in the journal, which ``kill`` checks word by word."""
+    model = Model(replace(SMALL, coins__source="system"), 2, seed=2)
+    while model.step():
+        for name in model.names[3:]:
+            model.kill(name)
+    assert len(model.results[-1][0].rounds[0][0]) > 0
+
+
+def test_a_host_that_stays_away_is_named_and_the_others_finish() -> None:
+    model = Model(SMALL, 3, seed=3)
+    away = model.names[4]
+    while not any(event == "begun" for _, event, _ in model.logged):
+        assert model.step()
+    model.away.add(away)
+    model.run()
+    model.expire("coordinator")  # hellos
+    model.run()
+    model.expire("coordinator")  # the end
+    model.run()
+    summary = model.summary()
+    holder = model.parts["coordinator"].shares.by_key[away]  # type: ignore[union-attr]
+    assert summary["missing_hosts"] == [holder.name]
+    assert summary["missing"] == list(range(holder.first, holder.last))
+    assert summary["reports"] > 0
+    assert all(part.over for name, part in model.parts.items() if name != away)
+
+
+def test_a_host_lost_in_the_middle_of_a_round_takes_only_its_askers_with_it() -> None:
+    model = Model(SMALL, 3, seed=4)
+    away = model.names[3]
+    while not any(event == "clustered" for _, event, _ in model.logged):
+        assert model.step()
+    model.away.add(away)
+    model.run()
+    model.expire("coordinator")  # the round
+    model.run()
+    model.expire("coordinator")  # the end
+    model.run()
+    summary = model.summary()
+    holder = model.parts["coordinator"].shares.by_key[away]  # type: ignore[union-attr]
+    assert set(range(holder.first, holder.last)) <= set(summary["missing"])
+    assert summary["missing_hosts"] == [holder.name]
+    assert summary["privacy"]["learner"]["method"] == "upper_bound"
+    # What arrived is a part of what would have: nobody chose anew.
+    users, labels = model.results[-1][0].rounds[0]
+    whole = run(SMALL, engine="vectorized").outcome.rounds[0]
+    expected = dict(zip(whole[0].tolist(), whole[1].tolist(), strict=True))
+    assert all(expected[user] == label for user, label in zip(users.tolist(), labels.tolist(), strict=True))
+
+
+def test_too_few_flips_of_the_coordinator_are_noticed_by_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("p2p_labeldp.deployment.coordinating.calibrated_alpha", lambda *_: 0.01)
+    model = Model(replace(SMALL, mechanism__epsilon=0.5), 2)
+    with pytest.raises(RunError, match=r"coordinator's alpha 0\.01 would spend epsilon"):
+        model.run()
+
+
+def test_hosts_whose_data_differ_are_told_apart() -> None:
+    model = Model(SMALL, 2)
+    other = Model(replace(SMALL, data__users=50), 2)
+    model.deliver(model.names[3], "coordinator")
+    model.streams[model.names[4], "coordinator"] = other.streams[model.names[4], "coordinator"]
+    with pytest.raises(RunError, match="users-02 counts 50 users in its data, the hosts before it 60"):
+        model.deliver(model.names[4], "coordinator")
+
+
+def test_no_label_reaches_the_coordinator() -> None:
+    """With other labels, the same coins and the same order, it takes byte for byte the same."""
+    inputs = []
+    for turn in (0, 1):
+        model = Model(SMALL, 2, seed=5)
+        model.dataset = dataclasses.replace(model.dataset, labels=(model.dataset.labels + turn) % 2)
+        model.parts = {name: model.make(name) for name in model.names}
+        model.journals.clear()
+        model.streams.clear()
+        for name in model.names[3:]:
+            model.do(name, Entry(1000.0, JOINED, name="host:7430"))
+        model.run()
+        inputs.append([entry.body for entry in model.journals["coordinator"]])
+    assert inputs[0] == inputs[1]
+
+
+def test_the_trace_shows_no_effect_before_its_cause() -> None:
+    model = Model(SMALL, 4, seed=6)
+    model.run()
+    header, *records = msgpack.Unpacker(io.BytesIO(model.trace), raw=False)
+    assert header["clock"] == "wall"
+    assert [record[0] for record in records] == list(range(len(records)))
+    assert np.all(np.diff([record[1] for record in records]) >= 0)
+    seen: set[tuple[Any, ...]] = set()
+    for _, _, sender, receiver, message in records:
+        kind = message[0]
+        if kind == "answer":
+            assert ("ask", receiver, sender) in seen
+        if kind in ("report", "done") and message[-1] != "abstained":
+            assert ("answered", sender) in seen
+        seen.add((kind, sender, receiver))
+        if kind == "answer":
+            seen.add(("answered", receiver))

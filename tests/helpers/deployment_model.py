@@ -1,0 +1,160 @@
+"""A deployment without processes, sockets or disks: parts, their journals as lists, and streams that can be looked at.
+
+Items are delivered one at a time, in an order drawn from a seed; any node can be killed between two of
+them, that is rebuilt from its journal. Whatever it had said before must be what it says again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.deployment.auditing import AuditorPart
+from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.items import Directory, Facts
+from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
+from p2p_labeldp.deployment.learning import LearnerPart
+from p2p_labeldp.deployment.parts import SINGLES, Part
+from p2p_labeldp.deployment.results import deployed_summary
+from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.engines.runner import parameters_of
+from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.scenario import Scenario, replace
+
+
+class KeptCoins:
+    """Coins of any source, kept in a dictionary as a journal keeps them."""
+
+    def __init__(self, coins: Any, kept: dict[tuple[int, int, int], Any]) -> None:
+        self._coins, self._kept = coins, kept
+
+    def block(self, round_: int, start: int, stop: int) -> Any:
+        return self._kept.setdefault((round_, start, stop), self._coins.block(round_, start, stop))
+
+
+class Model:
+    def __init__(self, scenario: Scenario, hosts: int, seed: int = 0, parts: dict[str, Any] | None = None) -> None:
+        self.scenario = replace(scenario, deployment__hosts=hosts)
+        self.dataset: Dataset = load(scenario.data, scenario.coins.seed)
+        self.names = ["coordinator", "learner", "auditor", *(f"{place:064x}" for place in range(1, hosts + 1))]
+        self.generator = np.random.default_rng(seed)
+        self.journals: dict[str, list[Entry]] = defaultdict(list)
+        self.coins: dict[str, dict[tuple[int, int, int], Any]] = defaultdict(dict)
+        self.streams: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
+        self.delivered: dict[tuple[str, str], int] = defaultdict(int)
+        self.results: list[tuple[Outcome, Facts, Directory]] = []
+        self.trace = b""
+        self.logged: list[tuple[str, str, dict[str, Any]]] = []
+        self.away: set[str] = set()
+        self.now = 1000.0
+        self._other = parts or {}
+        self.parts: dict[str, Part] = {name: self.make(name) for name in self.names}
+        for name in self.names[3:]:
+            self.do(name, Entry(self.now, JOINED, name=f"host-{name[-2:]}:7430"))
+
+    def make(self, name: str) -> Part:
+        def log(event: str, **facts: Any) -> None:
+            self.logged.append((name, event, facts))
+
+        if name in self._other:
+            made: Part = self._other[name](name, log, self)
+            return made
+        if name == "coordinator":
+            return CoordinatorPart(name, log, self.scenario, "a run")
+        if name == "auditor":
+            return AuditorPart(name, log, self.scenario, self._write_trace)
+        if name == "learner":
+            return LearnerPart(name, log, self.scenario, lambda *facts: self.results.append(facts[:3]))
+        return self.make_users(name, log, UsersPart)
+
+    def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:
+        settings = self.scenario.coins
+        coins = KeptCoins(make_coins(settings.source, settings.seed), self.coins[name])
+        parameters = parameters_of(self.scenario, len(self.dataset.classes))
+        return kind(name, log, self.scenario, self.dataset, parameters, coins)
+
+    def _write_trace(self, parts: Any) -> None:
+        self.trace = b"".join(parts)
+
+    def apply(self, part: Part, entry: Entry) -> list[tuple[str, int, bytes]]:
+        if entry.kind == TAKEN:
+            part.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
+        elif entry.kind == EXPIRED:
+            part.expire(entry.time)
+        elif entry.kind == SETTLED:
+            part.settle(entry.time)
+        else:
+            assert isinstance(part, UsersPart)
+            part.join(entry.name, entry.time)
+        return part.said()
+
+    def do(self, name: str, entry: Entry) -> None:
+        self.journals[name].append(entry)
+        for key, clock, body in self.apply(self.parts[name], entry):
+            self.streams[name, key].append((clock, body))
+
+    def kill(self, name: str) -> None:
+        """Rebuild a node from its journal; all it says again is what it said."""
+        self.parts[name] = self.make(name)
+        again: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
+        for entry in self.journals[name]:
+            for key, clock, body in self.apply(self.parts[name], entry):
+                again[name, key].append((clock, body))
+        before = {pair: said for pair, said in self.streams.items() if pair[0] == name and said}
+        assert dict(again) == before, f"{name} says something else after {len(self.journals[name])} entries"
+
+    def waiting(self) -> list[tuple[str, str]]:
+        """Streams with something to deliver, to and from nodes that are there."""
+        return [
+            pair
+            for pair in sorted(self.streams)
+            if self.delivered[pair] < len(self.streams[pair]) and not self.away & set(pair)
+        ]
+
+    def step(self) -> bool:
+        """Deliver one item, or let one node settle; False where nothing is to be done."""
+        self.now += 0.001
+        for name, part in self.parts.items():
+            arrived = all(self.delivered[name, key] == len(self.streams[name, key]) for key in SINGLES)
+            if part.done and arrived and name not in self.away:
+                self.do(name, Entry(self.now, SETTLED))
+                return True
+        waiting = self.waiting()
+        if not waiting:
+            return False
+        sender, receiver = waiting[int(self.generator.integers(len(waiting)))]
+        self.deliver(sender, receiver)
+        return True
+
+    def deliver(self, sender: str, receiver: str) -> None:
+        clock, body = self.streams[sender, receiver][self.delivered[sender, receiver]]
+        self.delivered[sender, receiver] += 1
+        name = sender if sender in SINGLES else f"users-{sender[-2:]}"
+        self.do(receiver, Entry(self.now, TAKEN, sender, name, clock, body))
+
+    def expire(self, name: str) -> None:
+        self.do(name, Entry(self.now, EXPIRED))
+
+    def run(self, steps: int = 100_000) -> None:
+        for _ in range(steps):
+            if not self.step():
+                return
+        raise AssertionError("no end in sight")
+
+    def summary(self) -> dict[str, Any]:
+        outcome, facts, directory = self.results[-1]
+        final = replace(self.scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0)
+        return deployed_summary(self.scenario, final, self.dataset, outcome, facts, directory, 1.0, "")
+
+    @property
+    def digest(self) -> str:
+        return self.results[-1][0].sha256()
+
+    def write(self, place: Path) -> None:
+        """The trace, to be audited."""
+        place.write_bytes(self.trace)
