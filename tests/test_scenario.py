@@ -58,7 +58,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     defaults = {name: default for name, default, _, _ in documentation()}
     assert defaults == {
         f"{section}.{name.rstrip('_')}": value
-        for section, table in dataclasses.asdict(Scenario()).items()
+        for section, table in Scenario().tables().items()
         for name, value in table.items()
     }
 

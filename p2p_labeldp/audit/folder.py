@@ -38,12 +38,6 @@ class RecordedRun:
     def users(self) -> int:
         return int(self.summary["users"])
 
-    @property
-    def outcomes(self) -> list[dict[str, Any]]:
-        """What the coordinator was told in each round, as far as the summary says it."""
-        found = self.summary.get("outcomes_by_round")
-        return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else []
-
     @classmethod
     def read(cls, path: Path) -> RecordedRun:
         if not path.is_dir():
@@ -51,13 +45,22 @@ class RecordedRun:
         if path.name.endswith(".interrupted"):
             raise RequestError(f"{path}: the run was interrupted; only a finished one can be audited")
         summary = read_json(path / SUMMARY)
-        kinds = {"users": int, "missing": list, "messages_by_kind": dict, "noisy_sha256": str}
-        kinds["virtual_seconds"] = float if summary.get("engine") != "deployment" else type(None)
+        kinds = {
+            "users": int,
+            "missing": list,
+            "messages_by_kind": dict,
+            "outcomes_by_round": list,
+            "virtual_seconds": type(None) if summary.get("engine") == "deployment" else float,
+            "noisy_sha256": str,
+        }
         for name, kind in kinds.items():
             if type(summary.get(name)) is not kind:
                 raise RequestError(f"{path / SUMMARY}: {name} is missing or not of type {kind.__name__}")
         if any(type(user) is not int for user in summary["missing"]):
             raise RequestError(f"{path / SUMMARY}: missing must list user ids")
+        for counts in summary["outcomes_by_round"]:
+            if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
+                raise RequestError(f"{path / SUMMARY}: outcomes_by_round must list what was counted in each round")
         if summary.get("engine") == "vectorized":
             raise RequestError(f"{path}: the vectorized engine sends no messages; run it with --engine actors")
         scenario = load_scenario(path / SCENARIO)

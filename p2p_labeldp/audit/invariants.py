@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.audit.expected import Expected
 from p2p_labeldp.audit.rules import Broken, Violation, require, require_shape
 from p2p_labeldp.audit.sample import Sample
 from p2p_labeldp.audit.timing import Timing
@@ -86,10 +87,10 @@ class Checker:
         self._last_number = -1
         self._features = features
         self._parameters = parameters
-        self._coins = coins
+        truth = None if true_labels is None else true_labels.tolist()
+        self._truth: list[int] | None = truth
+        self._expected = Expected(coins, parameters, users, truth)
         self._clusters = None if clusters is None else clusters.tolist()
-        self._population = true_labels is not None
-        self._truth: dict[int, int] = {} if true_labels is None else dict(enumerate(true_labels.tolist()))
         self._missing = frozenset(missing)
         self._greeted: set[int] = set()
         self._members: dict[int, _Member] = {}
@@ -98,10 +99,14 @@ class Checker:
         # By round, those that are over as well while someone may be late; noisy labels by the round of their flip.
         self._turns: dict[int, dict[int, _Turn]] = defaultdict(dict)
         self._noisy: dict[int, dict[int, int]] = defaultdict(dict)
-        self._drawn: dict[int, list[list[float]]] = {}
         self._said_reported: Counter[bool] = Counter()  # in this round, by whether the user is missing
         self._host_left = False
         self._taken = True  # whether the event at hand was taken by its receiver, not refused
+
+    @property
+    def present(self) -> int:
+        """How many users the rosters list."""
+        return sum(map(len, self._rosters.values()))
 
     def feed(self, event: Event, fault: str = "") -> None:
         """Check one event; ``fault`` is what it was refused for."""
@@ -170,16 +175,6 @@ class Checker:
         assert turn is not None
         return turn
 
-    def _coins_of(self, round_: int, user: int) -> list[float]:
-        """Everyone's are drawn at once for the rounds that are needed again and again, and one by one for the late."""
-        assert self._coins is not None
-        if round_ not in self._drawn:
-            if round_ < self._round:
-                late: list[float] = self._coins.block(round_, user, user + 1)[0].tolist()
-                return late
-            self._drawn[round_] = self._coins.block(round_, 0, self.users).tolist()
-        return self._drawn[round_][user]
-
     def _size(self, user: int) -> int:
         return len(self._rosters[self._members[user].cluster])
 
@@ -247,9 +242,7 @@ class Checker:
         turn.peer, turn.asked_at = event.receiver, event.time
         size = self._size(event.sender)
         self.sample.choice(peer.place, member.place, size)
-        if self._coins is not None:
-            place = int(self._coins_of(round_, event.sender)[1] * size)
-            require(peer.place == place, "coins", f"the seed chooses place {place}, not {peer.place}")
+        self._expected.choice(event.sender, round_, peer.place, size)
 
     def _answer(self, event: Event, round_: int, label: int) -> None:
         may_be_late = event.receiver in self._missing
@@ -260,30 +253,21 @@ class Checker:
         turn = self._turn(event.sender, round_, "answer_follows_ask", may_be_late)
         self._timing.follows(event, max(asker.asked_at, turn.began), "the ask", late=round_ < self._round)
         asker.answer, asker.answered_at = label, event.time
-        self._noise(event.sender, label, 0 if self._parameters.noise == "sticky" else round_)
-
-    def _noise(self, user: int, label: int, flip_round: int) -> None:
-        """Her noisy label is the same for everyone, and the one that the seed makes of her true label."""
+        flip_round = 0 if self._parameters.noise == "sticky" else round_
         known = self._noisy[flip_round]
-        before = known.get(user, label)
-        require(before == label, "same_answer", f"answers {label}, but {before} before")
-        labels = self._parameters.labels
-        if self._population and user not in known:
-            self.sample.flip(self._truth[user], label, labels)
-        known[user] = label
-        if self._coins is not None:
-            flip, _, _, other = self._coins_of(flip_round, user)
-            moved = 1 + int(other * (labels - 1)) if flip < self._parameters.alpha else 0
-            # Where true labels are not on record, her first answer gives hers away.
-            expected = (self._truth.setdefault(user, (label - moved) % labels) + moved) % labels
-            require(label == expected, "coins", f"the seed gives her the noisy label {expected}, not {label}")
+        before = known.get(event.sender)
+        require(before in (None, label), "same_answer", f"answers {label}, but {before} before")
+        known[event.sender] = label
+        if self._truth is not None and before is None:
+            self.sample.flip(self._truth[event.sender], label, self._parameters.labels)
+        self._expected.noisy(event.sender, flip_round, label)
 
     def _report(self, event: Event, round_: int, label: int) -> None:
         turn = self._turn(event.sender, round_, "report_is_answer", event.sender in self._missing)
         require(not turn.reported, "reported_once", "reports again")
         require(turn.answer == label, "report_is_answer", f"reports {label}, but was answered {turn.answer}")
         self._timing.follows(event, turn.answered_at, "her answer", late=round_ < self._round)
-        self._kept(event.sender, round_, True)
+        self._expected.kept(event.sender, round_, True)
         turn.reported = True
         if self._taken:
             self.reports[round_][event.sender] = label
@@ -298,7 +282,7 @@ class Checker:
             require(outcome == truth, "done_once", f"says {outcome}, but {truth} is what she did")
             self._timing.follows(event, turn.answered_at, "her answer", late)
             if outcome == "dropped":
-                self._kept(event.sender, round_, False)
+                self._expected.kept(event.sender, round_, False)
             self.sample.keep(outcome == "reported")
         else:
             self._timing.follows(event, turn.began, "her order to begin", late)
@@ -306,11 +290,6 @@ class Checker:
         if not late:
             self._said_reported[event.sender in self._missing] += outcome == "reported"
             self._timing.done(event)
-
-    def _kept(self, user: int, round_: int, kept: bool) -> None:
-        if self._coins is not None:
-            expected = self._coins_of(round_, user)[2] < self._parameters.theta
-            require(kept == expected, "coins", f"the seed {'keeps' if expected else 'drops'} what she got")
 
     def _closed(self, event: Event, round_: int, reports: int) -> None:
         open_round = round_ == self._round < self._parameters.rounds
@@ -328,13 +307,11 @@ class Checker:
         self.announced.append(reports)
         self._round += 1
         self._said_reported.clear()
-        sticky = self._parameters.noise == "sticky"
-        if not (sticky and round_ == 0):
-            self._drawn.pop(round_, None)
+        self._expected.next_round()
         if not self._missing:
             del self._turns[round_]
-            if not sticky:
-                self._noisy.pop(round_, None)
+            if self._parameters.noise == "fresh":
+                self._noisy.clear()
 
     def _goodbye(self, event: Event) -> None:
         require(self._round == self._parameters.rounds, "goodbye_once", "before the last round is closed")

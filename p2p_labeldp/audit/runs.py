@@ -143,9 +143,13 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
     seconds = run.summary["virtual_seconds"]
     if seconds not in (None, checker.last_time):
         found.append(f"{seconds} virtual seconds, but the trace ends at {checker.last_time}")
-    for round_, announced in enumerate(checker.announced[: len(run.outcomes)]):
-        if run.outcomes[round_].get("reported") != announced:
-            found.append(f"{run.outcomes[round_]} of round {round_}, but {announced} reports were announced")
+    outcomes = run.summary["outcomes_by_round"]
+    for round_, (counts, announced) in enumerate(zip(outcomes, checker.announced, strict=False)):
+        if counts.get("reported") != announced:
+            found.append(f"{counts} of round {round_}, but {announced} reports were announced")
+    unheard = run.users - checker.present + sum(checker.present - sum(counts.values()) for counts in outcomes)
+    if len(run.summary["missing"]) > unheard:
+        found.append(f"{len(run.summary['missing'])} users are missing, but the others' words leave room for {unheard}")
     ascending = all((np.diff(users) > 0).all() for users, _ in run.reports)
     if not ascending or noisy_sha256(run.reports) != run.summary["noisy_sha256"]:
         found.append("noisy_sha256 is not that of reports.npz")

@@ -22,7 +22,7 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where a learner or auditor leaves results; in the state folder if not given.",
+            help="Where a learner or auditor leaves results, {run} being the run's name; if not given, in --state.",
             envvar="P2P_LABELDP_OUT",
         ),
     ] = None,

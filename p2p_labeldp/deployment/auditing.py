@@ -106,6 +106,7 @@ class AuditorPart(Part):
             raise Refused("out_of_order", "there is no run to finish")
         self._finished = True
         self._write(self._trace())
+        self.log("written", run=self.run)
         self.say("coordinator", Traced(dict(sorted(self._kinds.items()))))
 
     def _trace(self) -> Iterator[bytes]:

@@ -3,12 +3,14 @@
     GATHERING --every host, or the limit--> MEETING --everyone knows everyone--> RUNNING
     --> CLOSING (all that was said has arrived) --> TRACING --> WRITING --> LEAVING
 
-It loads no data: how many users there are, and how their features look, it learns from the hosts, who must
-agree. No label reaches it, and no digest of labels either, from which those of a few users could be guessed.
+It loads no data: how many users there are, and how their features look, it learns from the hosts. Shares go to
+those who agree with most of them; the others are told why they get none, so that one host with other data, by
+mistake or not, stops nobody else. No label reaches it, and no digest of labels either, from which those of a few users could be guessed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -16,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
+    MAX_BODY,
     Begin,
     Column,
+    Declined,
     Directory,
     Facts,
     Finish,
@@ -30,16 +34,23 @@ from p2p_labeldp.deployment.items import (
     Ready,
     Traced,
     Written,
+    decode_column,
     encode_column,
+    encode_item,
 )
-from p2p_labeldp.deployment.parts import Log, Part, Shares
+from p2p_labeldp.deployment.parts import SINGLES, Log, Part, Shares
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.runner import ClusterPlan, calibrated_alpha, parameters_of
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.network.tls import parse_address
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Envelope, Message, Outgoing, Refused, Roster
 from p2p_labeldp.scenario import Scenario
+
+COUNTS = ("users", "features", "labels")
+LARGEST = np.float32(1e15)
+"""Of a feature: a squared distance must stay a number, whatever users claim. Those of our data sets end at a million."""
 
 GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = (
     "gathering", "meeting", "running", "closing", "tracing", "writing", "leaving",
@@ -51,14 +62,16 @@ class CoordinatorPart(Part):
 
     def __init__(self, key: str, log: Log, scenario: Scenario, name: str) -> None:
         """``name`` is the run's."""
-        super().__init__(key, log)
+        super().__init__(key, log, scenario)
         self._run_name = name
-        self._scenario = scenario
         self.phase = GATHERING
         self.role: Coordinator | None = None
         self._joined: dict[str, tuple[str, Join]] = {}
+        self._declined: set[str] = set()
+        self._room = MAX_BODY - len(encode_item(Directory(name, 0.0, 1 << 47, 1 << 47, 1 << 47, [])))
         self._awaited: set[str] = set()
         self._given: NDArray[np.int64] | None = None
+        self._given_by: Counter[str] = Counter()  # how many clusters each host has told
         self._noise: Noise | None = None
         self._noise_said = False
         self._missing_hosts: list[str] = []
@@ -82,7 +95,8 @@ class CoordinatorPart(Part):
     @property
     def limit(self) -> float | None:
         deployment = self._scenario.deployment
-        if self.phase == GATHERING and self._joined and not deployment.hosts:
+        # As many as were asked for, and yet nothing is dealt: they do not agree.
+        if self.phase == GATHERING and self._joined and len(self._joined) >= deployment.hosts:
             return deployment.settle
         if self.phase == RUNNING and self.role is not None:
             return self.role.limit
@@ -115,7 +129,7 @@ class CoordinatorPart(Part):
             self._join(key, name, item)
         elif type(item) is Column and self.phase == MEETING:
             self._take_given(key, item)
-        elif (type(item), self.phase) in ((Ready, MEETING), (Quiet, RUNNING), (Quiet, CLOSING)):
+        elif self._awaits(key, type(item)):
             self._heard(key)
         elif type(item) is Traced and self.phase == TRACING:
             self.only(key, "auditor")
@@ -126,6 +140,11 @@ class CoordinatorPart(Part):
             self._heard(key)
         else:
             super().hear(key, name, item)
+
+    def _awaits(self, key: str, kind: type[Item]) -> bool:
+        """Whether a node's word that it is ready, or done, is due; only the learner may be done before the rounds."""
+        due = (kind, self.phase) in ((Ready, MEETING), (Quiet, CLOSING))
+        return key in self._awaited and (due or (kind, self.phase, key) == (Quiet, RUNNING, "learner"))
 
     def give_up(self) -> None:
         """Go on without those who stayed away, if that makes sense."""
@@ -173,28 +192,62 @@ class CoordinatorPart(Part):
     # Gathering and meeting.
 
     def _join(self, key: str, name: str, join: Join) -> None:
+        if key in SINGLES:
+            raise Refused("misdirected", "only users hosts join")
         if self.phase != GATHERING:
             raise Refused("out_of_order", "shares are dealt already")
-        if key in self._joined:
+        if key in self._joined or key in self._declined:
             raise Refused("duplicate", "this host has joined")
-        for _, first in list(self._joined.values())[:1]:
-            for field in ("users", "features", "labels"):
-                mine, its = getattr(first, field), getattr(join, field)
-                if mine != its:
-                    raise RunError(f"{name} counts {its} {field} in its data, the hosts before it {mine}")
+        if wrong := self._unfit(key, name, join):
+            self._decline(key, name, wrong)
+            return
         self._joined[key] = (name, join)
         self.log("joined", host=name, hosts=len(self._joined))
-        if len(self._joined) == self._scenario.deployment.hosts:
+        if len(self._agreeing()) == self._scenario.deployment.hosts:
             self._deal()
+
+    def _unfit(self, key: str, name: str, join: Join) -> str:
+        """What is wrong with an offer, whatever the other hosts say; empty if nothing is."""
+        try:
+            parse_address(join.address)
+        except RequestError:
+            return "its address is not HOST:PORT"
+        known = self._scenario.data.users
+        if known and join.users != known:
+            return f"it counts {join.users} users in its data; data.users is {known}"
+        if not (join.users and join.features and join.labels):
+            return "its data are empty"
+        room = self._room - len(encode_item(Join(join.address, 1 << 47, 1 << 47, 0))) - len(key) - len(name) - 8
+        if room < 0:
+            return "there are too many hosts"
+        self._room = room
+        return ""
+
+    def _decline(self, key: str, name: str, reason: str) -> None:
+        self._declined.add(key)
+        self.log("refused", peer=name, kind="join", reason=reason)
+        self.say(key, Declined(reason))
+
+    def _agreeing(self) -> dict[str, tuple[str, Join]]:
+        """The hosts whose data are alike, of the largest such group; the one that began first where two are equal."""
+        groups: dict[tuple[int, ...], dict[str, tuple[str, Join]]] = {}
+        for key, (name, join) in self._joined.items():
+            groups.setdefault(tuple(getattr(join, count) for count in COUNTS), {})[key] = (name, join)
+        return max(groups.values(), key=len)
 
     def _deal(self) -> None:
         """Equal shares in the order in which hosts joined; those of hosts that never came stay nobody's."""
-        _, first = next(iter(self._joined.values()))
-        wanted = max(self._scenario.deployment.hosts, len(self._joined))
+        dealt = self._agreeing()
+        _, first = next(iter(dealt.values()))
+        for key, (name, join) in self._joined.items():
+            for count in [count for count in COUNTS if getattr(join, count) != getattr(first, count)][:1]:
+                its, theirs = getattr(join, count), getattr(first, count)
+                self._decline(key, name, f"it counts {its} {count} in its data; most hosts count {theirs}")
+        wanted = max(self._scenario.deployment.hosts, len(dealt))
         edges = [first.users * place // wanted for place in range(wanted + 1)]
         hosts = [
             Holder(key, name, join.address, low, high)
-            for (key, (name, join)), (low, high) in zip(self._joined.items(), pairwise(edges), strict=False)
+            for (key, (name, join)), (low, high) in zip(dealt.items(), pairwise(edges), strict=False)
         ]
         self.directory = Directory(self._run_name, self.now, first.users, first.features, first.labels, hosts)
         self.shares = Shares(self.directory)
@@ -209,10 +262,13 @@ class CoordinatorPart(Part):
         assert self.directory is not None
         assert self.shares is not None
         holder = self.shares.by_key.get(key)
-        values = np.frombuffer(part.values, dtype="<i8")
+        values = decode_column(part)
         fits = holder is not None and holder.first + part.first + len(values) <= holder.last
         if holder is None or not fits or part.name != "clusters":
             raise Refused("misdirected", "clusters are told of one's own users")
+        if part.first != self._given_by[key] or len(values) == 0:
+            raise Refused("out_of_order", "clusters are told once, in order")
+        self._given_by[key] += len(values)
         if self._given is None:
             self._given = np.full(self.directory.users, -1, dtype=np.int64)
         start = holder.first + part.first
@@ -240,7 +296,7 @@ class CoordinatorPart(Part):
 
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
-        found = self._plan(ids, features)
+        found = self._plan(ids, np.clip(features, -LARGEST, LARGEST))
         mechanism = self._scenario.mechanism
         assert self.directory is not None
         labels = self.directory.labels

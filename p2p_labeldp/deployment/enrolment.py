@@ -110,13 +110,15 @@ async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log) 
     context.check_hostname = False
     request = make_request(folder)
     host, _, port = address.rpartition(":")
-    pause = 0.1
+    pause, noted = 0.1, ""
     with trio.move_on_after(limit):
         while True:
             try:
                 answer = await _ask(context, host, int(port), Enrol(token, request))
             except (OSError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, ValueError, Refused) as error:
-                log("lost", address=address, kind="enrolment", reason=type(error).__name__)
+                if type(error).__name__ != noted:  # one line, however often it has to knock
+                    noted = type(error).__name__
+                    log("unreachable", address=address, kind="enrolment", reason=noted)
                 await trio.sleep(pause)
                 pause = min(2 * pause, MAX_PAUSE)
                 continue

@@ -59,6 +59,12 @@ class Join(Item, frozen=True, tag="join"):
     labels: Count
 
 
+class Declined(Item, frozen=True, tag="declined"):
+    """The coordinator's answer to a host that gets no share."""
+
+    reason: str
+
+
 class Holder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A users host and its share: users ``first`` to ``last - 1``."""
 
@@ -139,8 +145,8 @@ class Over(Item, frozen=True, tag="over"):
 
 
 AnyItem = (
-    Mail | Records | Join | Directory | Column | Ready | Begin | Noise | Quiet | Finish | Traced | Facts | Written
-    | Over
+    Mail | Records | Join | Declined | Directory | Column | Ready | Begin | Noise | Quiet | Finish | Traced | Facts
+    | Written | Over
 )  # fmt: skip
 
 
@@ -170,6 +176,13 @@ def encode_column(name: Literal["clusters", "missing"], values: NDArray[np.integ
     """A long array in parts."""
     for start in range(0, len(values), COLUMN_PART):
         yield Column(name, start, values[start : start + COLUMN_PART].astype("<i8").tobytes())
+
+
+def decode_column(part: Column) -> NDArray[np.int64]:
+    """The numbers of one part of a long array, or refuse it."""
+    if len(part.values) % 8:
+        raise Refused("malformed", "whole numbers take 8 bytes each")
+    return np.frombuffer(part.values, dtype="<i8").astype(np.int64)
 
 
 def encode_records(time: float, records: Sequence[tuple[int, int, Message]]) -> Iterator[bytes]:

@@ -98,4 +98,5 @@ class LearnerPart(Part):
             missing=missing.tolist(),
         )
         self._write(outcome, facts, self.directory, self.now - self.directory.started)
+        self.log("written", run=self.run)
         self.say("coordinator", Written())

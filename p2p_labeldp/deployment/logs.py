@@ -20,7 +20,7 @@ FACTS = frozenset(
         "total", "users", "version", "waiting", "warning",
     }
 )  # fmt: skip
-WARNINGS = ("refused", "limit", "away", "lost", "waiting", "broken", "warning", "duplicate")
+WARNINGS = ("refused", "limit", "away", "waiting", "broken", "warning", "duplicate", "failed", "slow")
 MAX_TEXT = 300  # characters of a fact; a peer may have chosen it
 
 

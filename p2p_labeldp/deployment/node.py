@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import trio
 
 from p2p_labeldp.data import load
 from p2p_labeldp.deployment.auditing import AuditorPart
+from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.enrolment import serve_enrolment
 from p2p_labeldp.deployment.health import serve_health
@@ -64,9 +66,14 @@ class Node:
             raise RequestError(
                 f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone needs no keeper"
             )
+        if scenario.faults or scenario.adversaries:
+            raise RequestError(
+                "faults and adversaries are for simulations; a deployment has those that come by themselves"
+            )
         self.role = role
         self.scenario = scenario
         self._certificates = certificates
+        finish_renewal(certificates)
         self.credentials = Credentials.load(certificates)
         me = self.credentials.identity
         if me.role != role:
@@ -107,7 +114,7 @@ class Node:
             return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", secrets.token_hex(8)))
         if self.role == "auditor":
             out = prepare_place(place or state / "results", self.journal.used)
-            return AuditorPart(key, self.log, scenario, trace_writer(out))
+            return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
         dataset = load(scenario.data, scenario.coins.seed, data_dir)
         parameters = parameters_of(scenario, len(dataset.classes))
         if self.role == "learner":
@@ -157,7 +164,9 @@ class Node:
     async def run(self, started: Callable[[str], None] | None = None) -> None:
         """Play the part to its end. ``started`` is told the address that the node listens at."""
         self._replay()
-        listen = self.journal.fact("listen", self._listen_at())
+        listen = self._listen_at()
+        if listen.endswith(":0"):  # whatever port is free, but the same one again
+            listen = self.journal.fact("listen", listen)
         async with trio.open_nursery() as nursery:
             host, port = await nursery.start(self._transport.run, listen)
             address = f"{host}:{port}"
@@ -169,8 +178,7 @@ class Node:
             if started is not None:
                 started(address)
             if self.role == "users" and not self._joined:
-                advertised = self.scenario.deployment.advertise
-                self._do([Entry(time.time(), JOINED, name=f"{advertised}:{port}" if advertised else address)])
+                self._do([Entry(time.time(), JOINED, name=f"{self._advertised(host)}:{port}")])
             await self._play()
             await self._farewell()
             nursery.cancel_scope.cancel()
@@ -181,6 +189,11 @@ class Node:
             return deployment.listen
         own: str = "127.0.0.1:0" if self.role == "users" else getattr(deployment, self.role)
         return own
+
+    def _advertised(self, host: str) -> str:
+        """Under which name others reach this node, which listens at ``host``."""
+        everywhere = host in ("0.0.0.0", "::")
+        return self.scenario.deployment.advertise or (socket.gethostname() if everywhere else host)
 
     async def _serve_others(self, nursery: trio.Nursery) -> None:
         deployment = self.scenario.deployment

@@ -5,13 +5,15 @@ lets a node that was killed replay its journal and say again, word for word and 
 ever said. So a part draws no randomness but coins that are journaled, and reads no clock: ``now`` is handed in.
 
 Mail may come from a peer that lies. Whom a peer may speak for is decided here, by the key that its
-certificate gave it; whether a message fits the moment is decided by the role it is for.
+certificate gave it; whether a message fits the moment is decided by the role it is for. A users host that has
+been refused more often than any honest one could be is not listened to any more, so that what it can make others
+trace, journal and log has an end.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -38,9 +40,13 @@ from p2p_labeldp.protocol.messages import (
     Refused,
     kind_of,
 )
+from p2p_labeldp.scenario import Scenario
 
 SINGLES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR}
 MAX_LEAP = 1 << 32  # ticks; a node ticks once per item it takes, so that no honest one is ever this far ahead
+MAX_CLOCK = 1 << 62  # a liar would need billions of items to come near it; clocks stand still there
+MOST_REFUSED = 1000  # of one peer, beyond what its users may say late: nobody honest comes near it
+PAGE = 1 << 14  # bytes of an item that cannot be read; each more counts like one more refusal
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
 
@@ -73,21 +79,27 @@ class Part:
     address: int
     """Of the role that this part carries."""
 
-    def __init__(self, key: str, log: Log) -> None:
+    def __init__(self, key: str, log: Log, scenario: Scenario) -> None:
         self.key = key
         self.log = log
+        self._scenario = scenario
         self.shares: Shares | None = None
         self.directory: Directory | None = None
         self.over = False
         """Everyone may go, this node too."""
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
+        self.shunned: set[str] = set()
+        """Users hosts that were refused too often: nothing is taken from them any more."""
         self.clock = 0
         self.now = 0.0
         self._said: list[tuple[str, int, bytes]] = []
         self._mail: dict[str, list[Envelope]] = {}
         self._records: list[tuple[int, int, Message]] = []
         self._local: deque[Envelope] = deque()
+        self._peer = ("", "")  # key and name of whoever is being listened to
+        self._refused: Counter[str] = Counter()  # by key
+        self._traced = 0  # refusals
 
     # What a node asks of its part.
 
@@ -122,20 +134,27 @@ class Part:
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         """Act on one item of a peer; whatever is wrong with it is refused, and the part goes on."""
+        if key in self.shunned:
+            return
         # A clock that leaps is a lie, and would drive everyone's out of range.
         self._step(max(self.clock, min(clock, self.clock + MAX_LEAP)) + 1, now)
+        self._peer = key, name
         try:
             item = decode_item(body)
         except Refused as refused:
-            self._salvaged(key, body, refused)
+            self.reject("item", refused, 1 + len(body) // PAGE)
+            self._deliver(key, (found for found in salvage(body) if isinstance(found, Envelope)))
         else:
-            if type(item) is Mail:
-                self._deliver(key, item.envelopes)
-            else:
-                try:
+            try:
+                if type(item) is not Mail:
                     self.hear(key, name, item)
-                except Refused as refused:
-                    self.log("refused", peer=name, kind=type(item).__name__.lower(), fault=refused.fault)
+                elif item.envelopes:
+                    self._deliver(key, item.envelopes)
+                else:
+                    raise Refused("malformed", "mail without a message")
+            except Refused as refused:
+                self.reject(type(item).__name__.lower(), refused)
+        self._peer = "", ""
         self._work_off()
 
     def expire(self, now: float) -> None:
@@ -155,7 +174,7 @@ class Part:
         for key in list(self._mail):
             self._seal(key)
         records, self._records = self._records, []
-        told = self.now if self.directory is None else max(0.0, self.now - self.directory.started)
+        told = 0.0 if self.directory is None else max(0.0, self.now - self.directory.started)
         self._record(told, records)
         said, self._said = self._said, []
         return said
@@ -203,8 +222,23 @@ class Part:
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
-        self._records.append((receiver, AUDITOR, Refusal(sender, kind, str(refused))))
+        if not self._counts():
+            return
+        if self._traced < self.fair:
+            self._traced += 1
+            self._records.append((receiver, AUDITOR, Refusal(sender, kind, str(refused))))
         self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+
+    def reject(self, kind: str, refused: Refused, weight: int = 1) -> None:
+        """Log that something which is no message was refused."""
+        if self._counts(weight):
+            self.log("refused", peer=self._peer[1], kind=kind, fault=refused.fault)
+
+    @property
+    def fair(self) -> int:
+        """More messages than all users together send in an honest run, and so more than one peer's can be late."""
+        users = 0 if self.directory is None else self.directory.users
+        return MOST_REFUSED + 5 * self._scenario.mechanism.rounds * users
 
     def knows(self, key: str, directory: Directory) -> None:
         """Take the directory from the coordinator."""
@@ -226,10 +260,26 @@ class Part:
     # Inner workings.
 
     def _step(self, clock: int, now: float) -> None:
-        self.clock, self.now = clock, now
+        self.clock, self.now = min(clock, MAX_CLOCK), now
+
+    def _counts(self, weight: int = 1) -> bool:
+        """Count a refusal against whoever is being listened to; whether there is still any use in telling of it."""
+        key, name = self._peer
+        before = self._refused[key]
+        self._refused[key] += weight
+        if not key or self._refused[key] <= self.fair:
+            return True
+        if key not in SINGLES:
+            self.shunned.add(key)
+            self.log("shunned", peer=name, count=self._refused[key])
+        elif before <= self.fair:
+            self.log("warning", peer=name, warning="refused so often that no more is said of it")
+        return False
 
     def _deliver(self, key: str, envelopes: Iterable[Envelope]) -> None:
         for envelope in envelopes:
+            if key in self.shunned:
+                return
             mine, its = self.carries(envelope.receiver), self._speaks_for(key, envelope.sender)
             if mine and its:
                 self._act(envelope)
@@ -237,12 +287,6 @@ class Part:
             why = "the sender is not the peer's to speak for" if mine else "the receiver is not here"
             # Traced under the part's own address: this one's may be an invention.
             self.refuse(envelope.sender, self.address, kind_of(envelope.message), Refused("misdirected", why))
-
-    def _salvaged(self, key: str, body: bytes, refused: Refused) -> None:
-        self.log("refused", peer=key, kind="item", fault=refused.fault)
-        for found in salvage(body):
-            if isinstance(found, Envelope):
-                self._deliver(key, (found,))
 
     def _speaks_for(self, key: str, sender: int) -> bool:
         if sender < 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,13 +27,18 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.results import learned, sizes_of_clusters, write_results
 from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.engines.treatments import treatment_of
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.scenario import replace as changed
+
+RUN = "{run}"
+"""In the name of a place it stands for the run's name, which a node learns once hosts have come."""
 
 
 def prepare_place(place: Path, resuming: bool) -> Path:
     """Where results go, looked at before the run begins: a folder that is new or empty, or that this run has filled."""
+    if RUN in str(place):  # nobody else's
+        return place
     if place.exists() and not place.is_dir():
         raise RequestError(f"--out {place}: exists already and is no folder")
     if place.exists() and any(place.iterdir()) and not resuming:
@@ -40,10 +46,19 @@ def prepare_place(place: Path, resuming: bool) -> Path:
     return place
 
 
-def trace_writer(place: Path) -> Callable[[Iterator[bytes]], None]:
-    """Writes the trace into ``place``, readable by its owner alone."""
+def _named(place: Path, run: str) -> Path:
+    if RUN not in str(place):
+        return place
+    if not re.fullmatch("[0-9a-f]{1,64}", run):  # the coordinator's word, and none of its business where files go
+        raise RunError(f"--out {place}: the coordinator's name for the run cannot be that of a folder")
+    return Path(str(place).replace(RUN, run))
+
+
+def trace_writer(out: Path, run: Callable[[], str]) -> Callable[[Iterator[bytes]], None]:
+    """Writes the trace of ``run`` into ``out``, readable by its owner alone."""
 
     def write(parts: Iterator[bytes]) -> None:
+        place = _named(out, run())
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = place / f".{TRACE}"
         temporary.unlink(missing_ok=True)
@@ -57,7 +72,7 @@ def trace_writer(place: Path) -> Callable[[Iterator[bytes]], None]:
     return write
 
 
-def writer(place: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome, Facts, Directory, float], None]:
+def writer(out: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome, Facts, Directory, float], None]:
     """Fits the model and writes everything of the run folder but the trace.
 
     The learner knows public features and its own test examples. The users' labels it must not use are
@@ -66,6 +81,7 @@ def writer(place: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outco
     blind = replace(dataset, labels=np.zeros_like(dataset.labels), conditional=None)
 
     def write(outcome: Outcome, facts: Facts, directory: Directory, seconds: float) -> None:
+        place = _named(out, directory.run)
         if _run_of(place) == directory.run:
             return
         final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0)

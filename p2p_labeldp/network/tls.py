@@ -117,7 +117,7 @@ class Credentials:
             if path == key and os.name == "posix" and mode & 0o077:
                 raise RequestError(f"{path}: others may read it; chmod 600 makes it yours alone")
         server = _context(ssl.PROTOCOL_TLS_SERVER, ca, certificate, key)
-        server.num_tickets = 0  # nobody resumes a session here, so no tickets
+        server.num_tickets = 0  # nobody resumes a connection here, so no tickets
         client = _context(ssl.PROTOCOL_TLS_CLIENT, ca, certificate, key)
         return cls(_look_at_oneself(server, client, certificate), server, client)
 
@@ -264,19 +264,19 @@ class _Connection:
         self.frames = frames  # that came in one piece with the peer's Open
         self.up = False  # whether it has admitted us too
         self.ended = ""  # why it is over
-        self.farewell = ""  # what to tell the peer then
+        self.farewell: str | None = None  # what to tell the peer then
         self.duplicates = 0
         self.scope = trio.CancelScope()
         self.wake = trio.Event()
         self.over = trio.Event()
 
-    def end(self, reason: str, farewell: str = "") -> None:
+    def end(self, reason: str, farewell: str | None = None) -> None:
         """Stop at once, or, with something to tell the peer, as soon as what is being written is written."""
         if self.ended:
             return
         self.ended, self.farewell = reason, farewell
         self.wake.set()
-        if farewell:
+        if farewell is not None:
             self.scope.deadline = trio.current_time() + LINGER
         else:
             self.scope.cancel()
@@ -416,7 +416,7 @@ class Transport:
         if peer := self._peers.get(key):
             peer.address = None
             if peer.connection is not None:
-                peer.connection.end(reason, farewell=reason)
+                peer.connection.end(reason or "closed", farewell=reason)
 
     async def close(self, reason: str) -> None:
         """Close every peer, and wait until the last has been told or has had the time to listen."""
@@ -444,7 +444,7 @@ class Transport:
             where = _name(*socket.socket.getpeername()[:2])
         except OSError:
             where = "someone who is gone"
-        await self._session(socket, where, None)
+        await self._attend(socket, where, None)
 
     async def _dial(self, peer: _Peer, address: Address) -> None:
         """Keep trying for as long as this is the address to dial."""
@@ -458,11 +458,11 @@ class Transport:
             except (OSError, ValueError, trio.TooSlowError) as error:  # ValueError: no such name can exist
                 self._note(peer, "unreachable", where, _why(error))
             else:
-                useful = await self._session(socket, where, peer)
+                useful = await self._attend(socket, where, peer)
             pause = timing.pause if useful else min(2 * pause, timing.longest_pause)
             await trio.sleep(pause * random.uniform(0.5, 1.0))
 
-    async def _session(self, socket: trio.SocketStream, where: str, dialled: _Peer | None) -> bool:
+    async def _attend(self, socket: trio.SocketStream, where: str, dialled: _Peer | None) -> bool:
         """One connection, from the handshake to its end; whether it was of use."""
         context = self._credentials.server if dialled is None else self._credentials.client
         stream = TlsStream(socket, context, server_side=dialled is None)
@@ -549,13 +549,13 @@ class Transport:
                 self._log("disconnected", reason=connection.ended, duplicates=connection.duplicates, **facts)
             elif peer.key not in self.refusals:
                 self._note(peer, "unreachable", facts["address"], connection.ended)
-            if connection.farewell:
+            if connection.farewell is not None:
                 await _say_goodbye(connection.stream, connection.farewell, peer.link.committed)
         finally:
             if peer.connection is connection:
                 peer.connection = None
             connection.over.set()
-        return connection.up and not connection.farewell and peer.key not in self.refusals
+        return connection.up and connection.farewell is None and peer.key not in self.refusals
 
     async def _speak(self, connection: _Connection) -> None:
         """Write what there is to say, much at a time, until the connection has ended."""

@@ -835,13 +835,14 @@ async def test_a_name_that_cannot_exist_is_unreachable_like_any_other(new_node: 
     await client.saw("unreachable", peer="coordinator")
 
 
-async def test_a_peer_that_is_closed_hears_the_reason_and_what_is_safe(new_node: NewNode) -> None:
+@pytest.mark.parametrize("reason", ["the run is over", ""])
+async def test_a_peer_that_is_closed_hears_the_reason_and_what_is_safe(new_node: NewNode, reason: str) -> None:
     server, client = await pair(new_node)
     client.transport.post("coordinator", 0, b"last words")
     await server.receive(1)
-    server.transport.close_peer(client.key, "the run is over")
-    await client.saw("bye", reason="the run is over")
-    assert client.transport.refusals["coordinator"] == "the run is over"
+    server.transport.close_peer(client.key, reason)
+    await client.saw("bye", reason=reason)
+    assert client.transport.refusals["coordinator"] == reason
     assert client.transport.unacknowledged("coordinator") == 0
 
 

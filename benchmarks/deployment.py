@@ -1,0 +1,184 @@
+"""What the protocol costs over TLS on loopback, beside the same messages in memory.
+
+    python benchmarks/deployment.py                      about three minutes
+    python benchmarks/deployment.py --users 1000 10000   other numbers of users
+
+Two tables:
+
+* the deployment: coordinator, learner, auditor and two users hosts as processes, every message journaled, traced and sent
+  over mutual TLS. Time runs from the coordinator's word to begin until everyone is done, less the clustering; messages are
+  all that the trace holds. Beside it the CPU of the actors engine for the same users and messages.
+* the transport alone: two processes, one sends mail of a hundred messages an item, the other journals nothing and acknowledges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import trio
+
+USERS = (1_000, 3_000, 10_000, 30_000)
+HOSTS = 2
+ITEMS = 20_000
+PER_ITEM = 100
+
+
+def scenario(users: int):  # type: ignore[no-untyped-def]
+    from p2p_labeldp.scenario import parse_scenario
+
+    return parse_scenario(
+        f"""
+        [data]
+        name = "synthetic"
+        users = {users}
+        groups = {max(2, users // 250)}
+        [clusters]
+        method = "given"
+        minimum_size = 1
+        [learner]
+        max_iterations = 1
+        [network]
+        hello_limit = 600
+        round_limit = 600
+        """
+    )
+
+
+def deployed(users: int) -> dict[str, float]:
+    """Seconds of the exchange over TLS, and how many messages it took."""
+    from p2p_labeldp.deployment.local import LocalDeployment
+
+    work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
+    try:
+        deployment = LocalDeployment(scenario(users), HOSTS, work)
+        deployment.prepare()
+        trio.run(deployment.run)
+        summary = json.loads((work / "learner" / "summary.json").read_text())
+        at: dict[str, float] = {}
+        for line in (work / "logs" / "coordinator.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            at.setdefault(event["event"], datetime.fromisoformat(event["time"]).timestamp())
+            if event["event"] == "progress":
+                at.setdefault(event["phase"], datetime.fromisoformat(event["time"]).timestamp())
+        return {
+            "messages": summary["messages"],
+            "exchange": at["exchanged"] - at["begun"],
+            "whole": at["left"] - at["begun"],
+            "digest": summary["noisy_sha256"],
+        }
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def in_memory(users: int) -> tuple[float, str]:
+    """CPU seconds of the same exchange with one task per cluster, and the data set it gives."""
+    from p2p_labeldp.data import load
+    from p2p_labeldp.engines.actors import Simulation
+    from p2p_labeldp.engines.outcome import Population
+    from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
+    from p2p_labeldp.mechanisms.coins import make_coins
+
+    chosen = scenario(users)
+    dataset = load(chosen.data, 0)
+    plan = ClusterPlan(chosen, users, dataset.given_clusters)
+    simulation = Simulation(
+        Population(dataset.features, dataset.labels, plan),
+        parameters_of(chosen, 2),
+        make_coins("seeded", 0),
+        chosen.network,
+        hosting="cluster",
+    )
+    began = time.process_time()
+    outcome = simulation.run()
+    return time.process_time() - began, outcome.sha256()
+
+
+async def _transport(role: str, folder: Path, port: int) -> None:
+    """One end of a connection: the sender posts everything at once, the receiver acknowledges it."""
+    from p2p_labeldp.deployment.items import decode_item, encode_mail
+    from p2p_labeldp.network.tls import Credentials, Transport
+    from p2p_labeldp.protocol.messages import Ask, Envelope
+
+    credentials = Credentials.load(folder / role)
+    transport = Transport(credentials, lambda peer: (1, "", ""), lambda peer, opening: None, lambda *_, **__: None)
+    async with trio.open_nursery() as nursery:
+        if role == "coordinator":
+            await nursery.start(transport.run, f"127.0.0.1:{port}")
+            print("ready", flush=True)
+            received, began = 0, 0.0
+            while received < ITEMS:
+                arrivals = await transport.receive()
+                began = began or time.perf_counter()
+                for arrival in arrivals:
+                    decode_item(arrival.body)
+                    transport.acknowledge(arrival.key)
+                received += len(arrivals)
+            print(msgspec.json.encode({"seconds": time.perf_counter() - began}).decode(), flush=True)
+            await trio.sleep(0.5)
+        else:
+            transport.connect("coordinator", f"127.0.0.1:{port}")
+            await nursery.start(transport.run, None)
+            envelopes = [Envelope(user, user + 1, Ask(0)) for user in range(PER_ITEM)]
+            for _ in range(ITEMS):
+                (body,) = encode_mail(envelopes)
+                transport.post("coordinator", 1, body)
+                if transport.unacknowledged("coordinator") > 2_000:
+                    await trio.sleep(0.001)
+            while transport.unacknowledged("coordinator"):
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+
+
+def transport_rate() -> float:
+    """Messages a second between two processes, encoding and decoding included."""
+    from p2p_labeldp.deployment.certificates import init_certificates
+    from p2p_labeldp.deployment.local import _free_ports
+
+    folder = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
+    try:
+        init_certificates(folder / "certs", 1)
+        (port,) = _free_ports(1)
+        command = [sys.executable, __file__, "--end", str(folder / "certs"), str(port)]
+        with subprocess.Popen([*command, "coordinator"], stdout=subprocess.PIPE, text=True) as receiver:
+            assert receiver.stdout is not None
+            receiver.stdout.readline()
+            with subprocess.Popen([*command, "users-1"]):
+                seconds = json.loads(receiver.stdout.readline())["seconds"]
+        return ITEMS * PER_ITEM / float(seconds)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, nargs="+", default=USERS)
+    parser.add_argument("--end", nargs=3, metavar=("CERTS", "PORT", "ROLE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.end:
+        folder, port, role = options.end
+        trio.run(_transport, role, Path(folder), int(port))
+        return
+    print(f"{'users':>7} {'messages':>9} {'seconds':>8} {'messages/s':>11} {'us/user':>8} {'in memory':>10} {'ratio':>6}")
+    for users in options.users:
+        found, (memory, digest) = deployed(users), in_memory(users)
+        assert found["digest"] == digest, "the deployment and the engine disagree"
+        exchange = found["exchange"]
+        print(
+            f"{users:>7} {found['messages']:>9.0f} {exchange:>8.2f} {found['messages'] / exchange:>11.0f} "
+            f"{1e6 * exchange / users:>8.0f} {memory:>10.2f} {exchange / memory:>6.1f}"
+        )
+    print(f"transport alone, {PER_ITEM} messages an item: {transport_rate():,.0f} messages/s")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    main()

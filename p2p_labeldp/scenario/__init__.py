@@ -1,0 +1,68 @@
+"""What to run: plain typed configuration, read from TOML and checked.
+
+Every key is a dataclass field with a default, a rule that says what is allowed and a line of
+documentation; reading, checking, overriding and writing back all work from those fields, so a key is
+declared in exactly one place. The scenario knows nothing of the other rooms: what depends on the data
+(more clusters than users, say) is checked where the data is.
+"""
+
+from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
+from p2p_labeldp.scenario.reading import (
+    SECTIONS,
+    documentation,
+    key_of,
+    load_scenario,
+    make_entry,
+    parse_scenario,
+    replace,
+)
+from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole
+from p2p_labeldp.scenario.sections import (
+    DATA_SETS,
+    MECHANISM_KINDS,
+    TARGETS,
+    Clusters,
+    Coins,
+    Data,
+    Defences,
+    Deployment,
+    Learner,
+    Mechanism,
+    Network,
+    Privacy,
+)
+from p2p_labeldp.scenario.whole import Scenario
+
+__all__ = [
+    "ADVERSARIES",
+    "ARRAYS",
+    "DATA_SETS",
+    "FAULTS",
+    "MAX_SEED",
+    "MECHANISM_KINDS",
+    "SECTIONS",
+    "TARGETS",
+    "Address",
+    "Clusters",
+    "Coins",
+    "Data",
+    "Defences",
+    "Deployment",
+    "Entry",
+    "Learner",
+    "Mechanism",
+    "Network",
+    "Number",
+    "OneOf",
+    "Privacy",
+    "Scenario",
+    "Switch",
+    "Text",
+    "Whole",
+    "documentation",
+    "key_of",
+    "load_scenario",
+    "make_entry",
+    "parse_scenario",
+    "replace",
+]

@@ -1,0 +1,279 @@
+"""Reading scenarios: TOML, overrides, and messages that name the place and the nearest key."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario.entries import ARRAYS, Entry
+from p2p_labeldp.scenario.rules import Rule
+from p2p_labeldp.scenario.sections import (
+    Clusters,
+    Coins,
+    Data,
+    Defences,
+    Deployment,
+    Learner,
+    Mechanism,
+    Network,
+    Privacy,
+)
+from p2p_labeldp.scenario.whole import Scenario
+
+SECTIONS: dict[str, type] = {
+    "data": Data, "clusters": Clusters, "mechanism": Mechanism, "learner": Learner,
+    "privacy": Privacy,
+    "coins": Coins,
+    "network": Network,
+    "defences": Defences,
+    "deployment": Deployment,
+}  # fmt: skip
+
+
+def documentation() -> Iterator[tuple[str, Any, str, str]]:
+    """Every key as (dotted name, default, what is allowed, what it means)."""
+    for section, cls in SECTIONS.items():
+        for item in dataclasses.fields(cls):
+            yield f"{section}.{key_of(item)}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
+
+
+def key_of(item: dataclasses.Field[Any]) -> str:
+    """A field's key: ``lambda`` is no name for a field, so there an underscore follows."""
+    return item.name.rstrip("_")
+
+
+def load_scenario(path: Path | str, overrides: Iterable[str] = (), seed: int | None = None) -> Scenario:
+    """Read a scenario file, apply ``key=value`` overrides and check everything."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise RequestError(f"{path}: there is no such scenario file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path}: cannot be read as a scenario: {_reason(error)}") from None
+    return parse_scenario(text, str(path), overrides, seed)
+
+
+def parse_scenario(
+    text: str, source: str = "scenario", overrides: Iterable[str] = (), seed: int | None = None
+) -> Scenario:
+    """Like :func:`load_scenario`, from text; ``source`` is what messages call it."""
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a number too long is a plain ValueError
+        raise RequestError(f"{source}: not valid TOML: {error}") from None
+    entries: dict[str, Any] = {array: _array(array, tables.pop(array, []), text, source) for array in ARRAYS}
+    values: dict[str, dict[str, Any]] = {}
+    for section, name, value in _entries(tables):
+        try:
+            checked = _checked(section, name, value)
+        except RequestError as error:
+            known = name if section in SECTIONS else None
+            raise RequestError(f"{_place(text, source, section, known)}: {error}") from None
+        if name is not None:
+            values.setdefault(section, {})[_field(section, name).name] = checked
+    asked: dict[str, dict[str, Any]] = {}
+    for override in overrides:
+        try:
+            section, name, value = _parse_override(override)
+            asked.setdefault(section, {})[_field(section, name).name] = _checked(section, name, value)
+        except RequestError as error:
+            raise RequestError(f"--set {override}: {error}") from None
+    for section, table in asked.items():
+        if section == "mechanism":
+            # Whichever of alpha and epsilon a command line names stands in place of the file's other one.
+            for mine, other in (("alpha", "epsilon"), ("epsilon", "alpha")):
+                if mine in table and other not in table:
+                    values.get(section, {}).pop(other, None)
+        values.setdefault(section, {}).update(table)
+    if seed is not None:
+        try:
+            values.setdefault("coins", {})["seed"] = _checked("coins", "seed", seed)
+        except RequestError as error:
+            raise RequestError(f"--seed: {error}") from None
+    try:
+        _require_one_noise(values.get("mechanism", {}))
+        sections: dict[str, Any] = {section: SECTIONS[section](**table) for section, table in values.items()}
+        return Scenario(**sections, **entries)
+    except RequestError as error:
+        raise RequestError(f"{source}: {error}") from None
+
+
+def _array(array: str, tables: Any, text: str, source: str) -> tuple[Entry, ...]:
+    """The entries of one array of tables; a fault names the entry's position and line."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise RequestError(f"{source}: {array} is not an array of tables; write [[{array}]]")
+    found = []
+    for number, table in enumerate(tables, 1):
+        try:
+            found.append(make_entry(array, table))
+        except RequestError as error:
+            line = _line_of_entry(text, array, number)
+            raise RequestError(f"{source}{line}: {array}[{number}]: {error}") from None
+    return tuple(found)
+
+
+def make_entry(array: str, table: Mapping[str, Any]) -> Entry:
+    """A fault or an adversary from its keys."""
+    naming, kinds = ARRAYS[array]
+    named = table.get(naming)
+    if not isinstance(named, str) or named not in kinds:
+        near = difflib.get_close_matches(str(named), kinds, 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(kinds)}"
+        raise RequestError(f"{naming} = {_show(named) if named is not None else 'nothing'} is not known; {hint}")
+    cls = kinds[named]
+    items = {item.name: item for item in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        if name == naming:
+            continue
+        if name not in items:
+            near = difflib.get_close_matches(name, items, 1, 0.5)
+            raise RequestError(
+                f"{named} has no key {name}; "
+                + (f"did you mean {near[0]}?" if near else f"there are {', '.join(items)}")
+            )
+        values[name] = _allowed(items[name], value, name)
+    entry = cls(**values)
+    entry.check()
+    return entry
+
+
+def _line_of_entry(text: str, array: str, number: int) -> str:
+    header = f"[[{array}]]"
+    places = [place for place, line in enumerate(text.splitlines(), 1) if line.replace(" ", "").startswith(header)]
+    return f":{places[number - 1]}" if number <= len(places) else ""
+
+
+def _require_one_noise(mechanism: Mapping[str, Any]) -> None:
+    if mechanism.get("epsilon", 0.0) > 0 and "alpha" in mechanism:
+        raise RequestError(
+            "mechanism.alpha and mechanism.epsilon exclude each other: alpha follows from epsilon; "
+            "leave one out, or set mechanism.epsilon=0"
+        )
+
+
+def replace(scenario: Scenario, **changes: Any) -> Scenario:
+    """A copy with some keys changed: ``replace(scenario, mechanism__alpha=0.2)``; checked like a file.
+
+    ``faults`` and ``adversaries`` take a whole list of entries, made by ``make_entry`` or their classes.
+    """
+    values: dict[str, Any] = scenario.tables()
+    entries: dict[str, Any] = {array: getattr(scenario, array) for array in ARRAYS}
+    for dotted, value in changes.items():
+        if dotted in ARRAYS:
+            for entry in value:
+                entry.check()
+            entries[dotted] = tuple(value)
+            continue
+        section, _, name = dotted.partition("__")
+        values[section][name] = _checked(section, name.rstrip("_"), value)
+    return Scenario(**{section: SECTIONS[section](**table) for section, table in values.items()}, **entries)
+
+
+def _entries(tables: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Any]]:
+    """Every (section, key, value) of a parsed file; a section that is none, or is empty, has no key."""
+    for section, table in tables.items():
+        if not isinstance(table, dict) or not table:
+            yield section, None, table
+        else:
+            yield from ((section, name, value) for name, value in table.items())
+
+
+def _checked(section: str, name: str | None, value: Any) -> Any:
+    """The value of a known key, if its rule allows it."""
+    if section not in SECTIONS:
+        raise RequestError(f"unknown section [{section}]; {_nearest(section, None)}")
+    if name is None:
+        if not isinstance(value, dict):
+            raise RequestError(f"{section} is not a section; write [{section}]")
+        return None
+    return _allowed(_field(section, name), value, f"{section}.{name}")
+
+
+def _allowed(item: dataclasses.Field[Any], value: Any, shown: str) -> Any:
+    rule: Rule = item.metadata["rule"]
+    kind: type = type(item.default)
+    typed = type(value) is kind or (kind is float and type(value) is int) or (kind is tuple and type(value) is list)
+    if not typed or not rule.allows(value):
+        raise RequestError(f"{shown} = {_show(value)} is not allowed; it must be {rule}")
+    return kind(value)
+
+
+def _field(section: str, name: str) -> dataclasses.Field[Any]:
+    for item in dataclasses.fields(SECTIONS[section]):
+        if key_of(item) == name:
+            return item
+    raise RequestError(f"unknown key {section}.{name}; {_nearest(section, name)}")
+
+
+def _nearest(section: str, name: str | None) -> str:
+    """A hint at the valid name that was probably meant."""
+    every_key = [dotted for dotted, *_ in documentation()]
+    if name is None:
+        near = [f"[{found}]" for found in difflib.get_close_matches(section, SECTIONS, 1, 0.5)]
+        near += [dotted for dotted in every_key if dotted.split(".")[1] == section]
+        others: Iterable[str] = SECTIONS
+    else:
+        own = [dotted for dotted in every_key if dotted.startswith(section + ".")]
+        near = [dotted for dotted in every_key if dotted.split(".")[1] == name]
+        near += difflib.get_close_matches(f"{section}.{name}", own, 1, 0.5)
+        others = own
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(others)}"
+
+
+def _parse_override(override: str) -> tuple[str, str, Any]:
+    dotted, equals, text = override.partition("=")
+    section, dot, name = dotted.strip().partition(".")
+    if section in ARRAYS:
+        raise RequestError(f"{section} are entries of a file, [[{section}]]; they cannot be set from here")
+    if not (equals and dot):
+        raise RequestError("write it as section.key=value, for example mechanism.alpha=0.2")
+    if section not in SECTIONS:
+        _checked(section, None, {})
+    if isinstance(_field(section, name).default, str) and not text.lstrip().startswith(('"', "'")):
+        return section, name, text  # a bare word is a text, whatever TOML would make of it
+    try:
+        return section, name, tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return section, name, _bare(text)
+
+
+def _bare(text: str) -> Any:
+    """What TOML would not take as a value: ``.2`` is a number, anything else a text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _place(text: str, source: str, section: str, name: str | None) -> str:
+    """``file:line`` of a key: the end of the shortest beginning of the file that holds it."""
+    lines = text.splitlines(keepends=True)
+    for count in range(1, min(len(lines), 2000) + 1):
+        try:
+            table = tomllib.loads("".join(lines[:count])).get(section)
+        except (ValueError, RecursionError):
+            continue
+        if table is not None and (name is None or (isinstance(table, dict) and name in table)):
+            return f"{source}:{count}"
+    return source
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "a number of more than 30 digits"
+    return str(value)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,99 @@
+"""What a key accepts, and how to say so."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+MAX_WHOLE = MAX_SEED = 2**63 - 1  # TOML integers are signed 64-bit
+
+
+class Rule(Protocol):
+    """What a key accepts, and how to say so."""
+
+    def allows(self, value: Any) -> bool: ...
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Number:
+    low: float
+    high: float = math.inf
+
+    def allows(self, value: Any) -> bool:
+        # A comparison with NaN is false, so NaN is never allowed; neither is infinity or what rounds to it.
+        return bool(self.low <= value <= min(self.high, sys.float_info.max))
+
+    def __str__(self) -> str:
+        return f"a number from {self.low:g} " + ("up" if math.isinf(self.high) else f"to {self.high:g}")
+
+
+@dataclass(frozen=True)
+class Whole:
+    low: int
+    high: int = MAX_WHOLE
+
+    def allows(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
+
+    def __str__(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    choices: tuple[str, ...]
+
+    def allows(self, value: Any) -> bool:
+        return value in self.choices
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(f'"{choice}"' for choice in self.choices)
+
+
+@dataclass(frozen=True)
+class Text:
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and "\0" not in value
+
+    def __str__(self) -> str:
+        return "a text"
+
+
+@dataclass(frozen=True)
+class Address:
+    optional: bool = False
+
+    def allows(self, value: Any) -> bool:
+        if value == "":
+            return self.optional
+        host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        return bool(host) and port.isascii() and port.isdigit() and int(port) < 1 << 16 and value.isprintable()
+
+    def __str__(self) -> str:
+        return 'a text "host:port", port from 0 to 65535' + (", or empty" if self.optional else "")
+
+
+@dataclass(frozen=True)
+class Ids:
+    def allows(self, value: Any) -> bool:
+        return all(type(each) is int and 0 <= each <= MAX_WHOLE for each in value)
+
+    def __str__(self) -> str:
+        return "a list of user ids, whole numbers from 0"
+
+
+@dataclass(frozen=True)
+class Switch:
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+    def __str__(self) -> str:
+        return "true or false"
+
+
+def key(default: Any, rule: Rule, doc: str) -> Any:
+    """Declare one key of a section: its default, what it accepts and what it means."""
+    return field(default=default, metadata={"rule": rule, "doc": doc})

@@ -1,0 +1,148 @@
+"""The sections of a scenario: every key with its default, what it accepts and what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
+
+DATA_SETS = (
+    "digits", "breast_cancer", "synthetic", "mnist", "fashion_mnist", "cifar10", "adult", "diabetes130", "csv",
+)  # fmt: skip
+TARGETS = ("class", "parity", "early", "any")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which labelled examples the users hold."""
+
+    name: str = key("digits", OneOf(DATA_SETS), "the data set")
+    users: int = key(0, Whole(0), "how many users, each with one training example; 0 takes all there are")
+    test_fraction: float = key(0.2, Number(0.01, 0.9), "share held out where no test set is fixed")
+    target: str = key("class", OneOf(TARGETS), "which label: every class, or a two-label question")
+    path: str = key("", Text(), "the file, for csv")
+    label_column: str = key("label", Text(), "the label's column, for csv")
+    cluster_column: str = key("", Text(), "the column of given clusters, for csv")
+    groups: int = key(8, Whole(1, 1_000_000), "how many Gaussian clusters, for synthetic")
+    dimensions: int = key(2, Whole(1, 10_000), "how many features, for synthetic")
+    labels: int = key(2, Whole(2, 1_000), "how many labels, for synthetic")
+    spread: float = key(0.3, Number(0), "standard deviation inside a group, for synthetic")
+    separation: float = key(1.0, Number(0), "standard deviation of the groups' centres, for synthetic")
+    sharpness: float = key(1.0, Number(0), "how strongly features decide the label, for synthetic")
+    rate: float = key(0.5, Number(0.0001, 0.9999), "share of label 1, for synthetic with two labels")
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """How the coordinator groups users by their public features."""
+
+    method: str = key("kmeans", OneOf(("kmeans", "given")), "k-means, or the clusters the data set names")
+    count: int = key(10, Whole(1), "how many clusters k-means looks for")
+    minimum_size: int = key(
+        10, Whole(1), "smaller k-means clusters are merged; users abstain in smaller ones that remain"
+    )
+
+
+MECHANISM_KINDS = (
+    "peer_to_peer", "shuffle", "uniform_rr", "cluster_rr", "centralized", "rr_with_prior", "dp_sgd", "none",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """How labels are made noisy: Algorithm 2 of the paper, or something to compare it with."""
+
+    kind: str = key("peer_to_peer", OneOf(MECHANISM_KINDS), "the mechanism")
+    alpha: float = key(0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle)")
+    theta: float = key(1.0, Number(0, 1), "probability that a user keeps and forwards what she got (peer_to_peer)")
+    epsilon: float = key(0.0, Number(0), "what the learner may learn in total; the noise follows from it; 0: not asked")
+    tau: float = key(0.01, Number(0, 1), "least share of a label in a noisy distribution (cluster_rr, centralized)")
+    sigma: float = key(0.0, Number(0), "scale of the noise on counts (centralized); 0: from epsilon")
+    lambda_: float = key(0.0, Number(0, 1), "probability that a label is drawn anew (centralized); 0: from epsilon")
+    beta: float = key(0.0, Number(0, 0.999999), "how much of the drawing the loss undoes (centralized)")
+    noise: str = key("sticky", OneOf(("sticky", "fresh")), "one flip for all rounds, or one per round")
+    rounds: int = key(1, Whole(1, 10_000), "how often the exchange is repeated")
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Empirical risk minimisation on what arrived."""
+
+    l2: float = key(1e-4, Number(0), "weight of the squared norm in the loss")
+    correct_flips: bool = key(False, Switch(), "undo the flips' bias with soft targets (no privacy cost)")
+    max_iterations: int = key(100, Whole(1, 100_000), "limit on L-BFGS iterations")
+    robust: float = key(
+        0.0,
+        Number(0, 0.49),
+        "share of clusters trimmed at each end before an outlying cluster's reports count; 0: none",
+    )
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """How guarantees are stated."""
+
+    delta: float = key(0.0, Number(0, 1), "the delta of every epsilon; 0: 1/(smallest cluster)^2, at most 1/users")
+
+
+@dataclass(frozen=True)
+class Coins:
+    """Where randomness comes from."""
+
+    source: str = key("seeded", OneOf(("seeded", "system")), "repeatable, or the operating system's")
+    seed: int = key(0, Whole(0, MAX_SEED), "seed of everything random in a simulation")
+
+
+@dataclass(frozen=True)
+class Network:
+    """How messages travel. Seconds are virtual in a simulation; a deployment knows the limits alone, in real ones."""
+
+    latency: float = key(0.0, Number(0, 3600), "seconds every message takes")
+    jitter: float = key(0.0, Number(0, 3600), "up to so many seconds more, drawn for each message")
+    hello_limit: float = key(60.0, Number(0.001), "seconds the coordinator waits for hellos")
+    round_limit: float = key(60.0, Number(0.001), "seconds a round may last before it is closed")
+
+
+@dataclass(frozen=True)
+class Defences:
+    """What users do for themselves. Switched off, an attack shows what each is good for."""
+
+    abstain: bool = key(True, Switch(), "neither ask, answer nor report in a cluster below clusters.minimum_size")
+    one_answer: bool = key(True, Switch(), "answer each asker once in a round")
+    check_assignment: bool = key(
+        False, Switch(), "abstain where another cluster's centre is nearer, or members were told different rosters"
+    )
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where the programs of a deployment run. Nothing here changes a result; seconds are real.
+
+    Every key is also a flag of ``node`` and ``deploy`` (``--away-limit``) and an environment variable
+    (``P2P_LABELDP_AWAY_LIMIT``); the flag counts before the variable, the variable before the scenario.
+    """
+
+    hosts: int = key(
+        0, Whole(0, 4096), "how many users hosts to wait for; 0: those that come until none has for a while"
+    )
+    coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
+    enrolment: str = key("127.0.0.1:7401", Address(), "where users hosts without a certificate enrol")
+    learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
+    auditor: str = key("127.0.0.1:7420", Address(), "where the auditor is reached")
+    listen: str = key(
+        "", Address(True), "where this node listens; empty: at its own address, a users host at a free port"
+    )
+    advertise: str = key(
+        "",
+        Text(),
+        "the host name under which other hosts reach this one; empty: as it listens, or its own name for 0.0.0.0",
+    )
+    health: str = key("", Address(True), "where this node answers GET /healthz; empty: nowhere")
+    certs: str = key("", Text(), "the folder with this node's ca.pem, cert.pem and key.pem")
+    join: str = key("", Text(), "the folder with ca.pem and the token, for a users host that enrols")
+    authority: str = key("", Text(), "the folder of the enrolment authority, for a coordinator that enrols hosts")
+    state: str = key("", Text(), "the folder of this node's journal")
+    settle: float = key(
+        3.0, Number(0.1, 3600), "seconds without another host after which shares are dealt, where hosts = 0"
+    )
+    away_limit: float = key(60.0, Number(0.1), "seconds a node may stay away before the others go on without it")

@@ -1,0 +1,135 @@
+"""A whole scenario: its sections and entries, checked against each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario.entries import ARRAYS, Entry
+from p2p_labeldp.scenario.sections import (
+    Clusters,
+    Coins,
+    Data,
+    Defences,
+    Deployment,
+    Learner,
+    Mechanism,
+    Network,
+    Privacy,
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything a run depends on."""
+
+    data: Data = field(default_factory=Data)
+    clusters: Clusters = field(default_factory=Clusters)
+    mechanism: Mechanism = field(default_factory=Mechanism)
+    learner: Learner = field(default_factory=Learner)
+    privacy: Privacy = field(default_factory=Privacy)
+    coins: Coins = field(default_factory=Coins)
+    network: Network = field(default_factory=Network)
+    defences: Defences = field(default_factory=Defences)
+    deployment: Deployment = field(default_factory=Deployment)
+    faults: tuple[Entry, ...] = ()
+    adversaries: tuple[Entry, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.data.name == "csv" and not self.data.path:
+            raise RequestError('data.path is missing; a data set "csv" needs the file\'s path')
+        if self.data.users and self.clusters.method == "kmeans" and self.clusters.count > self.data.users:
+            raise RequestError(
+                f"clusters.count = {self.clusters.count} is not allowed; "
+                f"it must be at most the number of users, {self.data.users}"
+            )
+        noisy = self.mechanism.alpha > 0 or self.mechanism.epsilon > 0
+        if self.learner.correct_flips and self.learner.l2 == 0 and noisy:
+            raise RequestError("learner.l2 = 0 is not allowed with learner.correct_flips; it must be above 0")
+        self._check_limits()
+        self._check_kind()
+        self._check_entries()
+
+    def _check_limits(self) -> None:
+        """Limits are for what goes wrong; a message on its way within its time must not run into one."""
+        slowest = self.network.latency + self.network.jitter
+        for name, limit, hops in (
+            ("hello_limit", self.network.hello_limit, 1),
+            ("round_limit", self.network.round_limit, 4),
+        ):
+            if limit <= hops * slowest:
+                raise RequestError(
+                    f"network.{name} = {limit:g} is not allowed; it must be above {hops * slowest:g}, "
+                    f"which {hops} message{'s' if hops > 1 else ''} may take"
+                )
+
+    def _check_kind(self) -> None:
+        mechanism = self.mechanism
+        if mechanism.kind in ("peer_to_peer",):
+            return
+        if mechanism.rounds > 1:
+            raise RequestError(
+                f"mechanism.rounds = {mechanism.rounds} is not allowed with {mechanism.kind}; it must be 1"
+            )
+        needs = mechanism.kind in ("uniform_rr", "cluster_rr", "rr_with_prior", "dp_sgd")
+        given = mechanism.sigma > 0 and mechanism.lambda_ > 0
+        if mechanism.epsilon == 0 and (needs or (mechanism.kind == "centralized" and not given)):
+            instead = ", or sigma and lambda" if mechanism.kind == "centralized" else ""
+            raise RequestError(f"mechanism.epsilon is missing; {mechanism.kind} needs it{instead}")
+
+    def _check_entries(self) -> None:
+        """What an entry's own keys cannot tell: windows against the length of the run."""
+        longest = self.network.hello_limit + self.mechanism.rounds * self.network.round_limit
+        for number, fault in enumerate(self.faults, 1):
+            begins = getattr(fault, "at", getattr(fault, "start", 0.0))
+            if begins >= longest:
+                raise RequestError(
+                    f"faults[{number}] ({fault.name}): begins at second {begins:g}, but the run is over by {longest:g}"
+                )
+        deployed = [*self.faults, *self.adversaries]
+        if deployed and self.mechanism.kind != "peer_to_peer":
+            raise RequestError(f"faults and adversaries are for peer_to_peer, not {self.mechanism.kind}")
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Every section as a table of its keys."""
+        found = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: dataclasses.asdict(part) for name, part in found.items() if name not in ARRAYS}
+
+    def to_toml(self) -> str:
+        """The scenario with every default filled in, as TOML that reads back to an equal one."""
+        lines: list[str] = []
+        for section, table in self.tables().items():
+            if section == "mechanism" and self.mechanism.epsilon > 0:
+                del table["alpha"]  # it follows from epsilon, and a file names one of the two
+            lines.append(f"[{section}]")
+            lines += [f"{name.rstrip('_')} = {_as_toml(value)}" for name, value in table.items()]
+            lines.append("")
+        for array, (naming, _) in ARRAYS.items():
+            for entry in getattr(self, array):
+                lines += [f"[[{array}]]", f"{naming} = {_as_toml(entry.name)}"]
+                # A selection of nobody and an open end are said by silence.
+                lines += [f"{name} = {_as_toml(value)}" for name, value in entry.as_table().items() if value != ()]
+                lines.append("")
+        return "\n".join(lines)
+
+    def digest(self) -> str:
+        """A short name for this scenario's content; equal scenarios have equal digests."""
+        return hashlib.sha256(self.to_toml().encode()).hexdigest()[:16]
+
+    def shared_digests(self) -> dict[str, str]:
+        """A digest of every key that the nodes of a deployment must agree on: not where they run or keep files."""
+        return {
+            f"{section}.{name.rstrip('_')}": hashlib.sha256(_as_toml(value).encode()).hexdigest()[:8]
+            for section, table in self.tables().items()
+            for name, value in table.items()
+            if section != "deployment" and (section, name) != ("data", "path")
+        }
+
+
+def _as_toml(value: Any) -> str:
+    """A JSON string, number or boolean is a TOML one too, but for the delete character."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False).replace("\x7f", "\\u007f")

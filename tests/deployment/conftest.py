@@ -1,0 +1,14 @@
+"""What tests of deployments share: a process that starts nodes quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from processes import Machine
+
+
+@pytest.fixture(scope="session")
+def machine() -> Iterator[Machine]:
+    with Machine() as made:
+        yield made
