@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import (
+    ARRAYS,
     MAX_SEED,
     SECTIONS,
     Address,
+    Ids,
     Mechanism,
     Number,
     OneOf,
@@ -26,6 +28,7 @@ from p2p_labeldp.scenario import (
     documentation,
     key_of,
     load_scenario,
+    make_entry,
     parse_scenario,
     replace,
 )
@@ -405,6 +408,8 @@ def values_of(item: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
             hosts = st.sampled_from(["localhost", "10.0.0.1", "[::1]", "coordinator"])
             found = st.builds("{}:{}".format, hosts, st.integers(0, 65535))
             return found | st.just("") if rule.optional else found
+        case Ids():
+            return st.lists(st.integers(0, 10**6), max_size=4)
         case Text():
             return st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
     raise AssertionError(f"no strategy for {rule}")
@@ -464,3 +469,81 @@ def test_alpha_and_epsilon_exclude_each_other_in_a_file() -> None:
 def test_an_override_of_one_takes_the_place_of_the_files_other(file: str, override: str) -> None:
     mechanism = parse_scenario(f"[mechanism]\n{file}", overrides=[f"mechanism.{override}"]).mechanism
     assert (mechanism.alpha, mechanism.epsilon) in ((Mechanism().alpha, 0.5), (0.3, 0.0))
+
+
+# Entries: faults and adversaries
+
+
+def entry_strategy(array: str) -> st.SearchStrategy[Any]:
+    """Any entry that its own keys allow."""
+    naming, kinds = ARRAYS[array]
+
+    def table(cls: type) -> st.SearchStrategy[dict[str, Any]]:
+        own = {item.name: values_of(item) for item in dataclasses.fields(cls)}
+        some = {name: own.pop(name) for name in ("users", "count", "fraction") if name in own}
+        if not some:
+            return st.fixed_dictionaries({}, optional=own)
+        chosen = st.one_of(*(st.fixed_dictionaries({name: values.filter(bool)}) for name, values in some.items()))
+        return st.builds(lambda a, b: a | b, chosen, st.fixed_dictionaries({}, optional=own))
+
+    def made(name: str) -> st.SearchStrategy[Any]:
+        return table(kinds[name]).map(lambda keys: {naming: name} | keys)
+
+    return st.sampled_from(sorted(kinds)).flatmap(made)
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_entries_that_are_allowed_read_back_equal(array: str, data: st.DataObject) -> None:
+    table = data.draw(entry_strategy(array))
+    try:
+        scenario = replace(Scenario(), **{array: [make_entry(array, table)]})
+    except RequestError:
+        return  # a window that is empty or outside the run, users listed twice
+    assert parse_scenario(scenario.to_toml()) == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[[faults]]\nrule = "los"', "scenario:1: faults[1]: rule = \"los\" is not known; did you mean 'loss'?"),
+        (
+            '[[faults]]\nrule = "loss"\nprob = 1',
+            "scenario:1: faults[1]: loss has no key prob; did you mean probability?",
+        ),
+        ("[[faults]]\nprobability = 1", "scenario:1: faults[1]: rule = nothing is not known; there are delay, loss"),
+        ("[faults]\nrule = 1", "scenario: faults is not an array of tables; write [[faults]]"),
+        (
+            '[[faults]]\nrule = "slow"\ncount = 1\n\n[[faults]]\nrule = "loss"\nprobability = 1.5',
+            "scenario:5: faults[2]: probability = 1.5 is not allowed; it must be a number from 0 to 1",
+        ),
+        ('[[faults]]\nrule = "delay"\nstart = 5\nend = 2', "scenario:1: faults[1]: end = 2 is not after start = 5"),
+        ('[[faults]]\nrule = "crash"\ncount = 1\nat = 1e9', "scenario: faults[1] (crash): begins at second 1e+09, but"),
+        (
+            '[[adversaries]]\nkind = "silent"',
+            "scenario:1: adversaries[1]: names no users; give users, count or fraction",
+        ),
+        (
+            '[[adversaries]]\nkind = "silent"\ncount = 1\nfraction = 0.5',
+            "scenario:1: adversaries[1]: count and fraction exclude each other; give one of them",
+        ),
+        ('[[adversaries]]\nkind = "silent"\nusers = [1, 1]', "scenario:1: adversaries[1]: users lists someone twice"),
+        (
+            '[[adversaries]]\nkind = "silent"\nusers = [-1]',
+            "scenario:1: adversaries[1]: users = [-1] is not allowed; it must be a list of user ids",
+        ),
+        (
+            '[mechanism]\nkind = "none"\n[[adversaries]]\nkind = "silent"\ncount = 1',
+            "scenario: faults and adversaries are for peer_to_peer, not none",
+        ),
+    ],
+)
+def test_a_bad_entry_is_named_with_its_position(text: str, expected: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse_scenario(text)
+    assert str(raised.value).startswith(expected)
+
+
+def test_entries_are_not_set_from_the_command_line() -> None:
+    assert "faults are entries of a file" in complaint("", "faults.rule=loss")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.scenario import documentation
+from p2p_labeldp.scenario import documentation, entry_documentation
 
 
 def shipped() -> dict[str, Path]:
@@ -32,7 +32,8 @@ def command(
 ) -> None:
     """List the scenarios that ship, or every key a scenario may have."""
     if keys:
-        entries = {name: [default, rule, doc] for name, default, rule, doc in documentation()}
+        every = [*documentation(), *entry_documentation()]
+        entries = {name: [default, rule, doc] for name, default, rule, doc in every}
         lines = {name: f"{doc} ({rule}; {json.dumps(default)})" for name, (default, rule, doc) in entries.items()}
         found: dict[str, Any] = {"keys": entries}
     else:

@@ -10,13 +10,14 @@ from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
 from p2p_labeldp.scenario.reading import (
     SECTIONS,
     documentation,
+    entry_documentation,
     key_of,
     load_scenario,
     make_entry,
     parse_scenario,
     replace,
 )
-from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole
+from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Number, OneOf, Switch, Text, Whole
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
     MECHANISM_KINDS,
@@ -49,6 +50,7 @@ __all__ = [
     "Defences",
     "Deployment",
     "Entry",
+    "Ids",
     "Learner",
     "Mechanism",
     "Network",
@@ -60,6 +62,7 @@ __all__ = [
     "Text",
     "Whole",
     "documentation",
+    "entry_documentation",
     "key_of",
     "load_scenario",
     "make_entry",

@@ -42,6 +42,16 @@ def documentation() -> Iterator[tuple[str, Any, str, str]]:
             yield f"{section}.{key_of(item)}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
 
 
+def entry_documentation() -> Iterator[tuple[str, Any, str, str]]:
+    """The same of every key of every kind of entry, and first of all what the kind does."""
+    for array, (naming, kinds) in ARRAYS.items():
+        for name, cls in kinds.items():
+            place = f"{array}[{name}]"
+            yield f"{place}.{naming}", name, f'"{name}"', (cls.__doc__ or "").partition("\n")[0].rstrip(".")
+            for item in dataclasses.fields(cls):
+                yield f"{place}.{item.name}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
+
+
 def key_of(item: dataclasses.Field[Any]) -> str:
     """A field's key: ``lambda`` is no name for a field, so there an underscore follows."""
     return item.name.rstrip("_")
