@@ -78,7 +78,7 @@ class RecordedRun:
             raise RequestError(f"{path / MANIFEST}: labels (at least 2) and features must be whole numbers")
         parameters = Parameters(
             mechanism.alpha, mechanism.theta, labels, mechanism.noise, mechanism.rounds,
-            scenario.clusters.minimum_size,
+            scenario.clusters.minimum_size if scenario.defences.abstain else 1,
         )  # fmt: skip
         clusters = true_labels = None
         if (path / POPULATION).exists():

@@ -6,9 +6,10 @@ seeded runs every coin is recomputed, so that even a message that fits is caught
 the seed calls for. What cannot be seen is in ``docs/protocol.md``.
 
 Users whom the summary lists as missing may fall silent at any point and may be late: what they say, and
-what they are answered, may stand behind the end of its round. It is checked for what it says all the same. A message
-that its receiver refused does not count, provided the trace shows the refusal; if it was refused for being
-late, it still counts as said.
+what they are answered, may stand behind the end of its round, and is checked for what it says all the same.
+
+A message that its receiver refused does not count, provided the trace shows the refusal. What is said by or to
+the missing still counts as said, unless it was refused as a duplicate: they are refused for being late.
 """
 
 from __future__ import annotations
@@ -195,6 +196,12 @@ class Checker:
     def _assigns(self, event: Event) -> None:
         self._timing.assigns(event, len(self._members) == self.users, bool(self._missing))
 
+    def _centre(self, event: Event, cluster: int, features: int) -> None:
+        """Features are not traced, so that whether it is the right one is for the users' hosts to say."""
+        self._assigns(event)
+        require(not self._rosters, "rosters", "a centre after the first roster")
+        require(features == self._features, "rosters", f"{features} features, not {self._features}")
+
     def _roster(self, event: Event, cluster: int, first: int, members: bytes) -> None:
         self._assigns(event)
         require(len(members) % 8 == 0 and len(members) > 0, "rosters", "members take 8 bytes each")
@@ -334,6 +341,7 @@ class Checker:
 
 _CHECKS: dict[str, Callable[..., None]] = {
     "hello": Checker._hello,
+    "centre": Checker._centre,
     "roster": Checker._roster,
     "assignment": Checker._assignment,
     "round": Checker._next_round,

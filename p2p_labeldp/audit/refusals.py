@@ -1,12 +1,12 @@
 """Which message a refusal is about: it names a sender and a kind, and there may be several of those.
 
-What was refused had no effect, so a message that was acted on, as the trace or the reports show, comes last. Of the
-others, one that repeats an earlier one is the surplus, the latest first; where nothing is repeated the
-sender was late, and the oldest comes first. In virtual time only what arrived just then comes into question; a
-wall clock does not tell.
+What was refused had no effect, so a message that was acted on, as the trace or the reports show, is the last to be
+thought of. Of the others, one that repeats an earlier one is the surplus, the latest first. Where nothing is
+repeated its sender was late, and the oldest message is the one that waited longest. In virtual time only what
+arrived just then comes into question; a wall clock does not tell.
 
-Where two fit equally well, taking the wrong one hides nothing: it can only be one that nobody acted on, and
-what a late user said in it is checked all the same.
+Where two are left the choice hides nothing: nobody acted on either, and what a late user said counts as said
+whether it was refused or not. Where everything was acted on, whatever is chosen is missed by what it caused.
 """
 
 from __future__ import annotations
@@ -49,14 +49,17 @@ def refused_positions(
         back = (event.receiver, event.sender, _COUNTERPART.get(event.kind, ""))
         if back in named:
             heard.add((back, _round(event)))
-    waiting: dict[Route, list[tuple[bool, Event]]] = defaultdict(list)  # (whether it repeats an earlier one, message)
+    waiting: dict[Route, list[Event]] = defaultdict(list)
     seen: set[tuple[Route, int]] = set()
+    surplus: set[int] = set()
     refused: dict[int, str] = {}
     wrong: list[Violation] = []
     for event in story:
-        if event.kind != "refusal":
+        if not _names_a_message(event):
             route = (event.sender, event.receiver, event.kind)
-            waiting[route].append(((route, _round(event)) in seen, event))
+            waiting[route].append(event)
+            if (route, _round(event)) in seen:
+                surplus.add(event.position)
             seen.add((route, _round(event)))
             continue
         route = _refused_route(event)
@@ -65,16 +68,14 @@ def refused_positions(
             wrong.append(Violation("refusals", event.position, f"{event}: names no message that was sent"))
             continue
         if network is not None:
-            timely = [each for each in candidates if _comes_up(each[1], event.time, begun[event.sender], network)]
+            timely = [m for m in candidates if _comes_up(m, event.time, begun[event.sender], network)]
             if not timely:
                 wrong.append(Violation("timing", event.position, f"{event}: left when nothing it refuses arrived"))
             candidates = timely or candidates
-        idle = [
-            each for each in candidates if (route, _round(each[1])) not in heard and not _counted(each[1], reports)
-        ] or candidates
-        chosen = ([each for each in idle if each[0]] or idle[:1])[-1]
+        idle = [m for m in candidates if (route, _round(m)) not in heard and not _counted(m, reports)] or candidates
+        chosen = ([m for m in idle if m.position in surplus] or idle[:1])[-1]
         waiting[route].remove(chosen)
-        refused[chosen[1].position] = event.fields[2].partition(":")[0]
+        refused[chosen.position] = event.fields[2].partition(":")[0]
     return refused, wrong
 
 

@@ -62,6 +62,7 @@ def require(holds: bool, invariant: str, detail: str) -> None:
 
 _ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "hello": (("user",), (COORDINATOR,)),
+    "centre": ((COORDINATOR,), (HOST,)),
     "roster": ((COORDINATOR,), (HOST,)),
     "assignment": ((COORDINATOR,), ("user",)),
     "round": ((COORDINATOR,), ("user",)),

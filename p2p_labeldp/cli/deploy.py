@@ -40,10 +40,11 @@ def command(
     from p2p_labeldp.engines.folder import free_name
 
     place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
+    hosts = chosen.deployment.hosts
+    if hosts == 0 and deployment["hosts"] is None:  # nobody is to be waited for where all are started here
+        hosts = DEFAULT_HOSTS
     with progress_bar() as progress:
-        summary = deploy(
-            chosen, hosts=chosen.deployment.hosts or DEFAULT_HOSTS, out=place, data_dir=data_dir, progress=progress
-        )
+        summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress)
     if as_json:
         print_json(summary)
     else:

@@ -10,7 +10,7 @@ give equal clusters wherever numpy's linear algebra rounds alike; ``assignment_d
 import hashlib
 import heapq
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,16 @@ _ROWS_AT_ONCE = 65_536
 class Clustering:
     """``assignment[i]`` is user i's cluster, ``centres[c]`` the mean of its users' features.
 
-    ``merged`` counts the clusters that were too small and joined another.
+    ``merged`` counts the clusters that were too small and joined another. ``cells`` are the centres that k-means
+    ended with, before any were merged, and ``home`` is each cell's cluster: everyone is in the home of the cell that
+    is nearest to her, which need not be true of ``centres``. Given clusters have no cells.
     """
 
     assignment: Labels
     centres: NDArray[np.float64]
     merged: int = 0
+    cells: NDArray[np.float32] | None = None
+    home: Labels | None = None
 
     @property
     def count(self) -> int:
@@ -63,7 +67,9 @@ def kmeans_clusters(features: Floats, count: int, minimum_size: int, seed: int) 
         # Fewer distinct points than clusters: the empty ones disappear below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = kmeans.fit(features).labels_
-    return given_clusters(features, compact(found), minimum_size)
+    clustering = given_clusters(features, compact(found), minimum_size)
+    used = np.unique(found)
+    return replace(clustering, cells=kmeans.cluster_centers_[used].astype(np.float32))
 
 
 def given_clusters(features: Floats, assignment: Labels, minimum_size: int) -> Clustering:
@@ -73,7 +79,7 @@ def given_clusters(features: Floats, assignment: Labels, minimum_size: int) -> C
     sizes = np.bincount(assignment)
     centres = _means(features, assignment, sizes)
     home, centres = _merge_small(centres, sizes.astype(np.int64), minimum_size)
-    return Clustering(home[assignment], centres, merged=len(sizes) - len(centres))
+    return Clustering(home[assignment], centres, merged=len(sizes) - len(centres), home=home)
 
 
 def _means(features: Floats, assignment: Labels, sizes: Labels) -> NDArray[np.float64]:

@@ -3,11 +3,12 @@
 Nodes' clocks differ, and what they tell arrives in any order. Every item carries its sender's logical
 clock, which runs ahead of everything its sender had taken by then; records ordered by it (and, for equal
 clocks, by node and place) never show an effect before its cause. Times are the senders' own, lifted where
-they would run back.
+they would run back, and bounded, since a liar's would lift everyone's after it.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -18,11 +19,14 @@ from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.deployment.items import Directory, Finish, Item, Over, Ready, Records, Traced
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.protocol.auditor import Auditor
-from p2p_labeldp.protocol.messages import AUDITOR, HOST, Refused
+from p2p_labeldp.protocol.messages import AUDITOR, HOST, Refusal, Refused
 from p2p_labeldp.scenario import Scenario
 
 Write = Callable[[Iterator[bytes]], None]
 """Write a trace, given as its bytes in parts; once or again."""
+
+CLOCKS_DIFFER = 3600.0  # seconds by which a node's clock may be ahead of the auditor's
+MAX_RECORD = 1024  # bytes, of a users host: none of its messages takes more than a refusal, a line of text
 
 _TRIPLE, _QUINTUPLE = b"\x93", b"\x95"  # MessagePack's arrays of three and of five
 
@@ -31,12 +35,12 @@ class AuditorPart(Part):
     address = AUDITOR
 
     def __init__(self, key: str, log: Log, scenario: Scenario, write: Write) -> None:
-        super().__init__(key, log)
-        self._scenario = scenario
+        super().__init__(key, log, scenario)
         self._write = write
         # (clock, node, place) to time and the records as they came, all of one item together.
         self._told: list[tuple[int, str, int, float, list[bytes]]] = []
         self._kinds: Counter[str] = Counter()
+        self._kept: Counter[str] = Counter()  # records, by node
         self._finished = False
 
     @property
@@ -61,30 +65,39 @@ class AuditorPart(Part):
         else:
             super().hear(key, name, item)
 
-    def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
-        self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+    def trace(self, receiver: int, refusal: Refusal) -> None:
+        """Nothing: nobody sends the auditor messages, and its own trace is not about it."""
 
     def _note(self, key: str, name: str, item: Records) -> None:
         if self._finished:
             raise Refused("out_of_order", "the trace is written")
         if self.directory is None:
             raise Refused("out_of_order", "the auditor knows no users yet")
+        if not item.records or not 0 <= item.time < math.inf:
+            raise Refused("malformed", "records of nothing, or of no time")
+        # What its own users say, and as many refusals as it may trace.
+        if key not in SINGLES and self._kept[key] + len(item.records) > 2 * self.fair:
+            raise Refused("out_of_order", "more records than its users can have sent")
+        latest = max(0.0, self.now - self.directory.started) + CLOCKS_DIFFER
         kept = []
         for raw in item.records:
             record = bytes(raw)
             try:
                 kind = self._checked(key, record)
             except Refused as refused:
-                self.log("refused", peer=name, kind="record", fault=refused.fault)
+                self.reject("record", refused)
                 continue
             self._kinds[kind] += 1
             kept.append(record)
+        self._kept[key] += len(kept)
         if kept:
-            self._told.append((self._heard_at, key, len(self._told), item.time, kept))
+            self._told.append((self._heard_at, key, len(self._told), min(item.time, latest), kept))
 
     def _checked(self, key: str, record: bytes) -> str:
         """The kind of a record, if it is one, and of a message that this peer's roles may have sent."""
         assert self.directory is not None
+        if len(record) > MAX_RECORD and key not in SINGLES:
+            raise Refused("oversized", f"a record takes at most {MAX_RECORD} bytes, not {len(record)}")
         try:
             if record[:1] != _TRIPLE:
                 raise ValueError("not a record")

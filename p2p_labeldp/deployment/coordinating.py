@@ -3,9 +3,9 @@
     GATHERING --every host, or the limit--> MEETING --everyone knows everyone--> RUNNING
     --> CLOSING (all that was said has arrived) --> TRACING --> WRITING --> LEAVING
 
-It loads no data: how many users there are, and how their features look, it learns from the hosts. Shares go to
-those who agree with most of them; the others are told why they get none, so that one host with other data, by
-mistake or not, stops nobody else. No label reaches it, and no digest of labels either, from which those of a few users could be guessed.
+It loads no data: how many users there are, and how their features look, it learns from the hosts
+(``deployment.gathering``). No label reaches it, and no digest of labels either, from which those of a few
+users could be guessed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
-    MAX_BODY,
     Begin,
     Column,
     Declined,
@@ -36,21 +36,18 @@ from p2p_labeldp.deployment.items import (
     Written,
     decode_column,
     encode_column,
-    encode_item,
 )
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part, Shares
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.runner import ClusterPlan, calibrated_alpha, parameters_of
-from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.network.tls import parse_address
+from p2p_labeldp.errors import RunError
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Envelope, Message, Outgoing, Refused, Roster
 from p2p_labeldp.scenario import Scenario
 
-COUNTS = ("users", "features", "labels")
 LARGEST = np.float32(1e15)
-"""Of a feature: a squared distance must stay a number, whatever users claim. Those of our data sets end at a million."""
+"""Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
 
 GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = (
     "gathering", "meeting", "running", "closing", "tracing", "writing", "leaving",
@@ -66,9 +63,8 @@ class CoordinatorPart(Part):
         self._run_name = name
         self.phase = GATHERING
         self.role: Coordinator | None = None
-        self._joined: dict[str, tuple[str, Join]] = {}
-        self._declined: set[str] = set()
-        self._room = MAX_BODY - len(encode_item(Directory(name, 0.0, 1 << 47, 1 << 47, 1 << 47, [])))
+        self._gathering = Gathering(scenario, name)
+        self._joined = self._gathering.joined
         self._awaited: set[str] = set()
         self._given: NDArray[np.int64] | None = None
         self._given_by: Counter[str] = Counter()  # how many clusters each host has told
@@ -196,53 +192,23 @@ class CoordinatorPart(Part):
             raise Refused("misdirected", "only users hosts join")
         if self.phase != GATHERING:
             raise Refused("out_of_order", "shares are dealt already")
-        if key in self._joined or key in self._declined:
-            raise Refused("duplicate", "this host has joined")
-        if wrong := self._unfit(key, name, join):
+        if wrong := self._gathering.offer(key, name, join):
             self._decline(key, name, wrong)
             return
-        self._joined[key] = (name, join)
         self.log("joined", host=name, hosts=len(self._joined))
-        if len(self._agreeing()) == self._scenario.deployment.hosts:
+        if len(self._gathering.agreeing()) == self._scenario.deployment.hosts:
             self._deal()
 
-    def _unfit(self, key: str, name: str, join: Join) -> str:
-        """What is wrong with an offer, whatever the other hosts say; empty if nothing is."""
-        try:
-            parse_address(join.address)
-        except RequestError:
-            return "its address is not HOST:PORT"
-        known = self._scenario.data.users
-        if known and join.users != known:
-            return f"it counts {join.users} users in its data; data.users is {known}"
-        if not (join.users and join.features and join.labels):
-            return "its data are empty"
-        room = self._room - len(encode_item(Join(join.address, 1 << 47, 1 << 47, 0))) - len(key) - len(name) - 8
-        if room < 0:
-            return "there are too many hosts"
-        self._room = room
-        return ""
-
     def _decline(self, key: str, name: str, reason: str) -> None:
-        self._declined.add(key)
-        self.log("refused", peer=name, kind="join", reason=reason)
+        self.log("refused", peer=name, kind="join", fault="malformed", reason=reason)
         self.say(key, Declined(reason))
-
-    def _agreeing(self) -> dict[str, tuple[str, Join]]:
-        """The hosts whose data are alike, of the largest such group; the one that began first where two are equal."""
-        groups: dict[tuple[int, ...], dict[str, tuple[str, Join]]] = {}
-        for key, (name, join) in self._joined.items():
-            groups.setdefault(tuple(getattr(join, count) for count in COUNTS), {})[key] = (name, join)
-        return max(groups.values(), key=len)
 
     def _deal(self) -> None:
         """Equal shares in the order in which hosts joined; those of hosts that never came stay nobody's."""
-        dealt = self._agreeing()
+        dealt = self._gathering.agreeing()
         _, first = next(iter(dealt.values()))
-        for key, (name, join) in self._joined.items():
-            for count in [count for count in COUNTS if getattr(join, count) != getattr(first, count)][:1]:
-                its, theirs = getattr(join, count), getattr(first, count)
-                self._decline(key, name, f"it counts {its} {count} in its data; most hosts count {theirs}")
+        for key, name, reason in self._gathering.differing():
+            self._decline(key, name, reason)
         wanted = max(self._scenario.deployment.hosts, len(dealt))
         edges = [first.users * place // wanted for place in range(wanted + 1)]
         hosts = [
@@ -284,6 +250,8 @@ class CoordinatorPart(Part):
         assert self.shares is not None
         users = self.directory.users
         settings, network = self._scenario.mechanism, self._scenario.network
+        if self._given is None and self._scenario.clusters.method == "given":
+            self._given = np.full(users, -1, dtype=np.int64)  # not a host has said anything
         self._plan = ClusterPlan(self._scenario, users, self._given)
         self.role = Coordinator(
             users, self.directory.features, settings.rounds, self._cluster, network.hello_limit, network.round_limit
@@ -296,7 +264,7 @@ class CoordinatorPart(Part):
 
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
-        found = self._plan(ids, np.clip(features, -LARGEST, LARGEST))
+        found = self._plan(ids, np.clip(features, -LARGEST, LARGEST, out=features))
         mechanism = self._scenario.mechanism
         assert self.directory is not None
         labels = self.directory.labels

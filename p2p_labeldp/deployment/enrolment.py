@@ -15,6 +15,7 @@ import msgspec
 import trio
 
 from p2p_labeldp.deployment.certificates import check_token, make_request, read_token, sign_request, store_certificate
+from p2p_labeldp.deployment.door import Door
 from p2p_labeldp.deployment.parts import Log
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.tls import TlsStream, identity_of
@@ -22,7 +23,7 @@ from p2p_labeldp.protocol.messages import Refused
 
 MAX_REQUEST = 32 << 10  # bytes: a token and a signing request, which takes about 500
 LIMIT = 10.0  # seconds for one exchange
-MAX_WAITING = 64  # exchanges at once; others wait for their turn
+MOST = 64  # exchanges at once
 MAX_PAUSE = 2.0
 
 
@@ -39,6 +40,7 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="rejected", for
     reason: str
 
 
+_LOST = (OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError)
 _answers = msgspec.msgpack.Decoder(Enrolled | Rejected)
 
 
@@ -59,28 +61,26 @@ async def serve_enrolment(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
-    turns = trio.CapacityLimiter(MAX_WAITING)
+    door = Door(LIMIT, MOST)
 
     async def exchange(stream: trio.SocketStream) -> None:
-        address = str(stream.socket.getpeername()[0])
+        try:
+            address = str(stream.socket.getpeername()[0])
+        except OSError:
+            address = "someone who is gone"
         tls = TlsStream(stream, context, server_side=True)
         try:
-            async with turns:
-                with trio.fail_after(LIMIT):
-                    await tls.handshake()
-                    asked = msgspec.msgpack.decode(await _read(tls), type=Enrol)
-                    answer = _answer(authority, token, asked)
-                    outcome = "enrolled" if isinstance(answer, Enrolled) else "refused"
-                    log(outcome, address=address, kind="enrolment")
-                    await _write(tls, msgspec.msgpack.encode(answer))
-        except (
-            trio.TooSlowError,
-            trio.BrokenResourceError,
-            trio.ClosedResourceError,
-            ValueError,
-            ssl.SSLError,
-        ) as error:
+            with door.passed():
+                await tls.handshake()
+                asked = msgspec.msgpack.decode(await _read(tls), type=Enrol)
+                answer = _answer(authority, token, asked)
+                reason = {"reason": answer.reason} if isinstance(answer, Rejected) else {}
+                log("refused" if reason else "enrolled", address=address, kind="enrolment", **reason)
+                await _write(tls, msgspec.msgpack.encode(answer))
+        except (*_LOST, ValueError, RecursionError) as error:
             log("refused", address=address, kind="enrolment", fault=type(error).__name__)
+        except RunError as error:  # of ours: the authority's folder
+            log("failed", address=address, kind="enrolment", reason=str(error))
         finally:
             await trio.aclose_forcefully(stream)
 
@@ -115,16 +115,20 @@ async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log) 
         while True:
             try:
                 answer = await _ask(context, host, int(port), Enrol(token, request))
-            except (OSError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, ValueError, Refused) as error:
-                if type(error).__name__ != noted:  # one line, however often it has to knock
-                    noted = type(error).__name__
+            except (*_LOST, ValueError, RecursionError, Refused) as error:
+                why = str(error) or type(error).__name__
+                if why != noted:  # one line, however often it has to knock
+                    noted = why
                     log("unreachable", address=address, kind="enrolment", reason=noted)
                 await trio.sleep(pause)
                 pause = min(2 * pause, MAX_PAUSE)
                 continue
             if isinstance(answer, Rejected):
                 raise RequestError(f"deployment.enrolment = {address}: {answer.reason}")
-            store_certificate(folder, answer.chain, authority)
+            try:
+                store_certificate(folder, answer.chain, authority)
+            except ValueError as error:
+                raise RunError(f"deployment.enrolment = {address}: {error}") from None
             log("enrolled", address=address)
             return
     raise RunError(f"nobody enrolled this host at {address} within {limit:g} seconds")

@@ -12,8 +12,11 @@ from typing import Any
 
 import trio
 
+from p2p_labeldp.deployment.door import Door
+
 MAX_REQUEST = 1024  # bytes; the request line is all that is looked at
 LIMIT = 2.0  # seconds a client may take
+MOST = 64  # clients at once
 
 
 async def serve_health(
@@ -21,11 +24,13 @@ async def serve_health(
 ) -> None:
     """Answer until cancelled. OSError where the address is taken."""
 
+    door = Door(LIMIT, MOST)
+    gone = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+
     async def answer(stream: trio.SocketStream) -> None:
-        with trio.move_on_after(LIMIT):
-            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # whoever asked may be gone
-                await _answer(stream, state)
-            await trio.aclose_forcefully(stream)
+        with contextlib.suppress(*gone), door.passed():
+            await _answer(stream, state)
+        await trio.aclose_forcefully(stream)
 
     listeners = await trio.open_tcp_listeners(port, host=host)
     task_status.started(listeners[0].socket.getsockname()[:2])

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,11 @@ class Journal:
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise RequestError(f"--state {folder}: cannot be written: {error.strerror}") from None
-        self._database = sqlite3.connect(self.path, isolation_level=None, timeout=0.0)
+        try:
+            # Used from one thread at a time, not always from the same one.
+            self._database = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise RequestError(f"--state {folder}: {FILE} cannot be opened: {error}") from None
         try:
             # One process at a time; the log beside the file survives a crash, FULL a loss of power.
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -74,8 +78,8 @@ class Journal:
     def fact(self, name: str, value: str) -> str:
         """What the journal says of ``name``; where it says nothing yet, it says ``value`` from now on."""
         self._execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, value))
-        found: str = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()[0]
-        return found
+        ((found,),) = self._read("SELECT value FROM facts WHERE name = ?", (name,))
+        return str(found)
 
     def replace_fact(self, name: str, value: str) -> None:
         self._execute("UPDATE facts SET value = ? WHERE name = ?", (value, name))
@@ -83,10 +87,10 @@ class Journal:
     @property
     def used(self) -> bool:
         """Whether anything was taken yet."""
-        return self._database.execute("SELECT 1 FROM log LIMIT 1").fetchone() is not None
+        return any(self._read("SELECT 1 FROM log LIMIT 1"))
 
     def entries(self) -> Iterator[Entry]:
-        rows = self._database.execute("SELECT time, kind, peer, name, clock, body FROM log ORDER BY position")
+        rows = self._read("SELECT time, kind, peer, name, clock, body FROM log ORDER BY position")
         yield from map(Entry._make, rows)
 
     def append(self, entry: Entry) -> None:
@@ -97,10 +101,10 @@ class Journal:
         self._execute("BEGIN IMMEDIATE")
 
     def block(self, round_: int, first: int, last: int) -> NDArray[np.float64] | None:
-        row = self._database.execute(
-            "SELECT block FROM coins WHERE round = ? AND first = ? AND last = ?", (round_, first, last)
-        ).fetchone()
-        return None if row is None else np.frombuffer(row[0], dtype="<f8").reshape(last - first, 4)
+        select = "SELECT block FROM coins WHERE round = ? AND first = ? AND last = ?"
+        for (block,) in self._read(select, (round_, first, last)):
+            return np.frombuffer(block, dtype="<f8").reshape(last - first, 4)
+        return None
 
     def keep_block(self, round_: int, first: int, last: int, block: NDArray[np.float64]) -> None:
         values = (round_, first, last, block.astype("<f8").tobytes())
@@ -108,6 +112,12 @@ class Journal:
 
     def close(self) -> None:
         self._database.close()
+
+    def _read(self, statement: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._database.execute(statement, values)
+        except sqlite3.Error as error:
+            raise RequestError(f"--state {self.path.parent}: {FILE} is damaged: {error}") from None
 
     def _execute(self, statement: str, values: tuple[object, ...] = ()) -> None:
         try:

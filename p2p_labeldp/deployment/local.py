@@ -78,13 +78,13 @@ class LocalDeployment:
         return words
 
     async def run(self, progress: Progress | None = None) -> None:
-        """Start everyone, and return when everyone has left. RunError names a node that died."""
+        """Start everyone, and return when everyone has left. RunError names a node that died, and what it said."""
         try:
             async with trio.open_nursery() as nursery:
                 for name in self.names:
                     child = await self._start(name)
                     nursery.start_soon(self._follow, child, progress)
-        except* RunError as group:
+        except* (RequestError, RunError) as group:
             raise group.exceptions[0] from None
         finally:
             with trio.CancelScope(shield=True):
@@ -123,6 +123,8 @@ class LocalDeployment:
         status = await child.process.wait()
         if status != 0:
             await trio.sleep(0.2)  # others may be about to say more of the same cause
+            if status == 2 and child.last:  # what was asked for is at fault, such as a file that is not there
+                raise RequestError(f"{child.name}: {child.last[-1].removeprefix('p2p-labeldp: ')}")
             said = " | ".join(child.last) or "nothing"
             raise RunError(f"{child.name} died with status {status}; it last said: {said}")
 

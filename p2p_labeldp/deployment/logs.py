@@ -7,6 +7,7 @@ names, none of which is a place for a label. Details of a refused message stay o
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ FACTS = frozenset(
         "total", "users", "version", "waiting", "warning",
     }
 )  # fmt: skip
-WARNINGS = ("refused", "limit", "away", "waiting", "broken", "warning", "duplicate", "failed", "slow")
+WARNINGS = ("refused", "limit", "away", "waiting", "broken", "warning", "duplicate", "failed", "slow", "shunned")
 MAX_TEXT = 300  # characters of a fact; a peer may have chosen it
 
 
@@ -43,7 +44,8 @@ class Logger:
         level = "warning" if event in WARNINGS else "info"
         line: dict[str, object] = {"time": now, "level": level, "node": self.node, "event": event}
         for name, value in facts.items():
-            line[name] = value[:MAX_TEXT] if isinstance(value, str) else value
+            number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+            line[name] = value if number else str(value)[:MAX_TEXT]
         stream = self._stream or sys.stderr
         stream.write(json.dumps(line, ensure_ascii=True) + "\n")
         stream.flush()

@@ -4,6 +4,9 @@ The order of things is what makes a crash harmless. What arrives is written into
 the journal is on the disk, and not before, what followed goes out and the peers are told that their
 items are safe. Killed before that, nobody has seen anything; killed after it, everything is said again
 with the same numbers, and the peers drop what they have.
+
+Steps are taken in a thread, one at a time: to cluster users or to fit a model may take minutes, and a node that
+says nothing for ten seconds counts as gone.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import trio
 from p2p_labeldp.data import load
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
-from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.coordinating import TRACING, WRITING, CoordinatorPart
 from p2p_labeldp.deployment.enrolment import serve_enrolment
 from p2p_labeldp.deployment.health import serve_health
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
@@ -42,6 +45,7 @@ from p2p_labeldp.scenario import Scenario
 ROLES = ("coordinator", "learner", "auditor", "users")
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
 REMIND = 5.0  # seconds after which a node says for whom it still waits
+SHUNNED = "this host was refused too often"
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
 
 
@@ -86,15 +90,22 @@ class Node:
         self._part = self._make_part(state, place, data_dir)
         self._transport = Transport(
             self.credentials,
-            greeting=lambda peer: (VERSION, self._digest, self._part.run),
+            greeting=self._greet,
             admit=self._admit,
             log=self.log,
         )
         self._dialled: dict[str, str] = {}
+        self._dropped: set[str] = set()
+        # One coordinator, one learner, one auditor: whoever was first in this run stays it.
+        self._known = {role: self.journal.fact(f"known {role}", "") for role in SINGLES}
+        self._met: dict[str, str] = {}  # since the journal was last written
+        self._misfit = ""  # why this node and the coordinator cannot work together
         self._joined = False
         self._last_seen = 0.0
         self._reminded = 0.0
+        self._watched = 0.0
         self._progress: tuple[str, int, int] | None = None
+        self._waits_for = self._part.waits_for
 
     # Beginning.
 
@@ -178,7 +189,7 @@ class Node:
             if started is not None:
                 started(address)
             if self.role == "users" and not self._joined:
-                self._do([Entry(time.time(), JOINED, name=f"{self._advertised(host)}:{port}")])
+                await self._do([Entry(time.time(), JOINED, name=f"{self._advertised(host)}:{port}")])
             await self._play()
             await self._farewell()
             nursery.cancel_scope.cancel()
@@ -215,7 +226,7 @@ class Node:
             "node": self.credentials.identity.name,
             "role": self.role,
             "run": part.run,
-            "waits_for": part.waits_for,
+            "waits_for": self._waits_for,
             "connected": len(self._transport.connected),
         }
 
@@ -225,10 +236,7 @@ class Node:
         deadline = float("inf")
         self._last_seen = self._reminded = trio.current_time()
         while not part.over:
-            for key, address in part.dials.items():
-                if self._dialled.get(key) != address:
-                    self._dialled[key] = address
-                    transport.connect(key, address)
+            self._dial()
             if part.stage != stage:
                 stage = part.stage
                 limit = part.limit
@@ -236,36 +244,65 @@ class Node:
                 self._reminded = trio.current_time()
             self._tell_progress()
             pause = TICK if part.done else REMIND / 5
+            arrivals = None
             with trio.move_on_after(pause):
-                self._take(await transport.receive())
-                continue
+                arrivals = await transport.receive()
+            if arrivals is not None:
+                await self._take(arrivals)
+                if part.over or part.stage != stage:
+                    continue
+            # Limits hold however much a peer has to say.
             now = trio.current_time()
             if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
-                self._do([Entry(time.time(), SETTLED)])
-            elif now >= deadline:
-                self._do([Entry(time.time(), EXPIRED)])
+                await self._do([Entry(time.time(), SETTLED)])
+            elif now >= deadline and not self._at_work():
+                await self._do([Entry(time.time(), EXPIRED)])
                 deadline = now + (part.limit or float("inf"))
             self._watch(now)
 
-    def _take(self, arrivals: list[Any]) -> None:
+    def _dial(self) -> None:
+        for key, address in self._part.dials.items():
+            if self._dialled.get(key) != address and key not in self._part.shunned:
+                self._dialled[key] = address
+                self._transport.connect(key, address)
+
+    def _at_work(self) -> bool:
+        """Whether the one that the coordinator waits for is there, and takes its time over the results."""
+        phase = self._part.phase if isinstance(self._part, CoordinatorPart) else ""
+        return {TRACING: "auditor", WRITING: "learner"}.get(phase) in self._transport.connected
+
+    async def _take(self, arrivals: list[Any]) -> None:
         now = time.time()
-        self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
+        await self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
         for key in dict.fromkeys(arrival.key for arrival in arrivals):
             self._transport.acknowledge(key)
 
-    def _do(self, entries: list[Entry]) -> None:
+    async def _do(self, entries: list[Entry]) -> None:
         """Journal, act, commit, and only then let anyone know."""
+        for key, clock, body in await trio.to_thread.run_sync(self._step, entries, abandon_on_cancel=True):
+            self._transport.post(key, clock, body)
+        self._waits_for = self._part.waits_for
+        for key in sorted(self._part.shunned - self._dropped):
+            self._dropped.add(key)
+            self._transport.close_peer(key, SHUNNED)
+
+    def _step(self, entries: list[Entry]) -> list[tuple[str, int, bytes]]:
         said: list[tuple[str, int, bytes]] = []
+        while self._met:
+            role, fingerprint = self._met.popitem()
+            self.journal.replace_fact(f"known {role}", fingerprint)
         for entry in entries:
             self.journal.append(entry)
             self._apply(entry)
             said += self._part.said()
         self.journal.commit()
-        for key, clock, body in said:
-            self._transport.post(key, clock, body)
+        return said
 
     def _watch(self, now: float) -> None:
         """Say for whom this node waits, and give up when the coordinator stays away for too long."""
+        if now - self._watched < TICK:
+            return
+        self._watched = now
         connected = self._transport.connected
         if self.role == "coordinator" or "coordinator" in connected:
             self._last_seen = now
@@ -273,6 +310,8 @@ class Node:
         refused = self._transport.refusals.get("coordinator")
         if refused is not None and _is_final(refused):
             raise RequestError(f"the coordinator refuses this node: {refused}")
+        if self._misfit:
+            raise RequestError(f"this node and the coordinator cannot work together: {self._misfit}")
         if now - self._last_seen > limit:
             raise RunError(f"the coordinator stayed away for {limit:g} seconds")
         if now - self._reminded >= REMIND:
@@ -301,6 +340,7 @@ class Node:
                 return any(transport.unacknowledged(key) for key in self._everyone())
             return "coordinator" in transport.connected or transport.unacknowledged("coordinator") > 0
 
+        self._dial()  # a node that was killed in the middle of this has not met anyone yet
         with trio.move_on_after(self.scenario.deployment.away_limit if first else FAREWELL):
             while stays():  # noqa: ASYNC110 - acknowledgements wake nobody
                 await trio.sleep(TICK)
@@ -308,29 +348,53 @@ class Node:
 
     def _everyone(self) -> list[str]:
         shares = self._part.shares
-        return ["learner", "auditor", *(holder.key for holder in (shares.hosts if shares else ()))]
+        hosts = [holder.key for holder in (shares.hosts if shares else ()) if holder.key not in self._part.shunned]
+        return ["learner", "auditor", *hosts]
+
+    def _greet(self, peer: Identity) -> tuple[int, str, str]:
+        """What to say first; nothing to a second one of those of whom there is one, though it has a certificate."""
+        if self._known.get(peer.role, "") not in ("", peer.fingerprint):
+            raise Refused("misdirected", f"the {peer.role} of this run has another certificate")
+        return VERSION, self._digest, self._part.run
 
     def _admit(self, peer: Identity, opening: Open) -> None:
         """Whether a peer with a valid certificate is one to talk to; its scenario must be ours."""
-        if opening.digest != self._digest:
-            raise Refused("malformed", f"the scenario differs in {_difference(opening.digest, self._digest)}")
         part = self._part
-        if opening.run and part.run and opening.run != part.run:
-            raise Refused("misdirected", f"{peer.name} belongs to another run")
+        disagreement = self._disagreement(peer, opening)
+        if disagreement is not None:
+            # The coordinator refuses this node for the same reason at the same moment; neither hears the other.
+            if peer.role == "coordinator":
+                self._misfit = str(disagreement)
+            raise disagreement
         if peer.role == self.role and self.role != "users":
             raise Refused("misdirected", f"there is one {self.role}, and this is it")
         if peer.role != "users":
+            if not self._known[peer.role]:
+                self._known[peer.role] = self._met[peer.role] = peer.fingerprint
             return
+        if peer.key in part.shunned:
+            raise Refused("misdirected", SHUNNED)
         if isinstance(part, CoordinatorPart):
             if not part.may_join(peer.key):
                 raise Refused("misdirected", "shares are dealt already, and this host has none")
         elif part.shares is None or peer.key not in part.shares.by_key:
             raise Refused("misdirected", "this host has no share")
 
+    def _disagreement(self, peer: Identity, opening: Open) -> Refused | None:
+        """What keeps two nodes from ever working together."""
+        if opening.version != VERSION:
+            return Refused("malformed", f"protocol version {opening.version}, but this is {VERSION}")
+        if opening.digest != self._digest:
+            return Refused("malformed", f"the scenario differs in {_difference(opening.digest, self._digest)}")
+        if opening.run and self._part.run and opening.run != self._part.run:
+            return Refused("misdirected", f"{peer.name} belongs to another run")
+        return None
+
 
 def _is_final(reason: str) -> bool:
     """Whether it makes no sense to come again."""
-    return any(text in reason for text in ("the scenario differs", "version", "shares are dealt", "another run"))
+    finals = ("the scenario differs", "version", "shares are dealt", "another run", "another certificate", SHUNNED)
+    return any(text in reason for text in finals)
 
 
 def _difference(mine: str, its: str) -> str:

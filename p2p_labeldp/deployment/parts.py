@@ -32,6 +32,7 @@ from p2p_labeldp.deployment.items import (
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
+    HOST,
     LEARNER,
     Envelope,
     Message,
@@ -222,12 +223,14 @@ class Part:
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
-        if not self._counts():
-            return
+        if self._counts():
+            self.trace(receiver, Refusal(sender, kind, str(refused)))
+            self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+
+    def trace(self, receiver: int, refusal: Refusal) -> None:
         if self._traced < self.fair:
             self._traced += 1
-            self._records.append((receiver, AUDITOR, Refusal(sender, kind, str(refused))))
-        self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+            self._records.append((receiver, AUDITOR, refusal))
 
     def reject(self, kind: str, refused: Refused, weight: int = 1) -> None:
         """Log that something which is no message was refused."""
@@ -285,8 +288,15 @@ class Part:
                 self._act(envelope)
                 continue
             why = "the sender is not the peer's to speak for" if mine else "the receiver is not here"
-            # Traced under the part's own address: this one's may be an invention.
-            self.refuse(envelope.sender, self.address, kind_of(envelope.message), Refused("misdirected", why))
+            self._misdirected(envelope, Refused("misdirected", why))
+
+    def _misdirected(self, envelope: Envelope, refused: Refused) -> None:
+        """Traced as bytes that are no message: whoever the addresses name, she has said nothing."""
+        if self._counts():
+            key, name = self._peer
+            self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", str(refused)))
+            kind = kind_of(envelope.message)
+            self.log("refused", peer=name, sender=envelope.sender, kind=kind, fault=refused.fault)
 
     def _speaks_for(self, key: str, sender: int) -> bool:
         if sender < 0:

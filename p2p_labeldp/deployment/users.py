@@ -15,15 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import Dataset
-from p2p_labeldp.deployment.items import Begin, Directory, Item, Join, Noise, Over, Quiet, Ready, encode_column
+from p2p_labeldp.deployment.items import (
+    Begin,
+    Declined,
+    Directory,
+    Item,
+    Join,
+    Noise,
+    Over,
+    Quiet,
+    Ready,
+    encode_column,
+)
 from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.engines.guarantees import LARGEST_DELTA
+from p2p_labeldp.engines.runner import ClusterPlan
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import account
 from p2p_labeldp.protocol.host import Host
-from p2p_labeldp.protocol.messages import HOST, Assignment, Envelope, Features, Message, Outgoing, Refused
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Assignment, Envelope, Features, Message, Outgoing, Refused
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Scenario
 
@@ -40,11 +52,11 @@ class UsersPart(Part):
         parameters: Parameters,
         coins: Coins,
     ) -> None:
-        super().__init__(key, log)
-        self._scenario = scenario
+        super().__init__(key, log, scenario)
         self._parameters = parameters
         self._dataset: Dataset | None = dataset
         self._everyone = len(dataset.labels)
+        ClusterPlan(scenario, self._everyone, dataset.given_clusters)  # where data name no clusters, it says so now
         self._features: NDArray[np.float32] = np.empty((0, dataset.features.shape[1]), dtype=np.float32)
         self._coins = coins
         self._begun = False
@@ -83,6 +95,9 @@ class UsersPart(Part):
         if type(item) is Directory:
             self.knows(key, item)
             self._take_share()
+        elif type(item) is Declined:
+            self.only(key, "coordinator")
+            raise RunError(f"the coordinator gives this host no share: {item.reason}")
         elif type(item) is Begin:
             self.only(key, "coordinator")
             self._begin()
@@ -102,7 +117,7 @@ class UsersPart(Part):
             raise Refused("out_of_order", "this host has no share yet")
         if envelope.receiver == HOST:
             return self.host.receive(envelope.sender, envelope.message)
-        if type(envelope.message) is Assignment:
+        if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
             self._check_noise(envelope.message)
         return self.users[envelope.receiver - self._first].receive(envelope.sender, envelope.message)
 

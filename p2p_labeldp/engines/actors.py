@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
+import numpy as np
 import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
 from trio.testing import MockClock
@@ -22,6 +23,7 @@ from p2p_labeldp.engines.treatments import Treatment
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol.auditor import Auditor, Record
 from p2p_labeldp.protocol.coordinator import Coordinator
@@ -44,7 +46,7 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
-from p2p_labeldp.streams import Purpose, stream
+from p2p_labeldp.streams import KeyedStream, Purpose
 
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
@@ -62,6 +64,7 @@ class Simulation:
         hosting: str = "user",
         seed: int = 0,
         treatment: Treatment | None = None,
+        faults: Faults | None = None,
         write: Callable[[bytes], object] = lambda _: None,
         on_batch: Callable[[int], None] | None = None,
     ) -> None:
@@ -69,6 +72,7 @@ class Simulation:
         self.population = population
         self.hosting = hosting
         self.seed = seed
+        self.faults = faults
         self.auditor = Auditor()
         self.network = MemoryNetwork(
             count,
@@ -76,7 +80,8 @@ class Simulation:
             write,
             latency=settings.latency,
             jitter=settings.jitter,
-            generator=stream(seed, Purpose.NETWORK),
+            draws=KeyedStream(seed, Purpose.NETWORK),
+            faults=faults,
             on_batch=on_batch,
         )
         self.host = Host(parameters, coins, 0, count)
@@ -117,7 +122,11 @@ class Simulation:
         self.learner = Learner(count, parameters.rounds, parameters.labels, patience, limit, teller)
         self._nursery: trio.Nursery | None = None
         header = self.auditor.header(
-            users=count, labels=parameters.labels, rounds=parameters.rounds, features=population.features.shape[1]
+            users=count,
+            labels=parameters.labels,
+            rounds=parameters.rounds,
+            features=population.features.shape[1],
+            **({} if faults is None else {"faults": True}),  # a reader must not expect arrivals on time
         )
         write(header)
 
@@ -145,9 +154,21 @@ class Simulation:
             rounds=rounds,
             messages=dict(sorted(kinds.items())),
             outcomes=[dict(attendance.outcomes) for attendance in self.coordinator.attendance],
-            missing=sorted({*self.coordinator.absent, *(u for a in self.coordinator.attendance for u in a.missing)}),
+            missing=self._missing(),
             virtual_seconds=self.network.last_time,
+            faults=[] if self.faults is None else self.faults.fired(),
+            warnings=[] if self.faults is None else self.faults.warnings(),
+            delivery={} if self.faults is None else self.faults.delivery(),
         )
+
+    def _missing(self) -> list[int]:
+        """Who missed something: the coordinator's word to her, hers to it, or her report the learner."""
+        missing = {*self.coordinator.absent, *(u for a in self.coordinator.attendance for u in a.missing)}
+        if self.faults is not None:
+            for round_ in range(self.learner.rounds):
+                taken, _ = self.learner.reports(round_)
+                missing.update(np.setdiff1d(self.faults.reporters(round_), taken).tolist())
+        return sorted(missing)
 
     async def main(self) -> None:
         network = self.network

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,13 @@ class Outcome:
     outcomes: list[dict[str, int]] = field(default_factory=list)
     """Per round: how many users reported, dropped what they got, or abstained."""
     missing: list[int] = field(default_factory=list)
+    """Users of whom a hello, a word that they are done or a report never came, or came too late."""
     virtual_seconds: float = 0.0
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    """Every rule of the scenario's faults, in order, and how often it fired."""
+    warnings: list[str] = field(default_factory=list)
+    delivery: dict[str, int] = field(default_factory=dict)
+    """What faults cost: messages sent again, copies dropped, messages lost for good."""
 
     @property
     def reports(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.cast import Part, cast, parts_of, refuse_players
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.clusters import kmeans_clusters
@@ -26,6 +28,7 @@ from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import account_clusters, calibrate
 from p2p_labeldp.scenario import Mechanism, Scenario, replace
 
@@ -44,6 +47,8 @@ class Run:
     dataset: Dataset
     outcome: Outcome
     summary: dict[str, Any]
+    parts: tuple[Part, ...] = ()
+    """Who the adversaries were."""
 
 
 class ClusterPlan:
@@ -53,6 +58,8 @@ class ClusterPlan:
         self.merged = 0
         self._users = users
         self._known: NDArray[np.int64] | None = None
+        self._claimed = b""  # a digest of the features that they were found from
+        self._cells: list[tuple[int, NDArray[np.float32]]] = []
         self._settings = scenario.clusters
         self._seed = scenario.coins.seed
         self._given = given
@@ -66,12 +73,19 @@ class ClusterPlan:
             raise RequestError(f"clusters.count = {count} is not allowed; it must be at most the users, {users}")
 
     def __call__(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Clusters of the users present; those of everyone are found once."""
+        """Clusters of the users present; those of everyone are found once, unless someone claims other features."""
         if len(ids) < self._users:
             return self._cluster(ids, features)
-        if self._known is None:
-            self._known = self._cluster(ids, features)
+        claimed = (
+            b"" if self._settings.method == "given" else hashlib.blake2b(np.ascontiguousarray(features).data).digest()
+        )
+        if self._known is None or claimed != self._claimed:
+            self._known, self._claimed = self._cluster(ids, features), claimed
         return self._known
+
+    def centres(self) -> list[tuple[int, NDArray[np.float32]]]:
+        """The cells of the newest clustering, each with its cluster; none where clusters are given."""
+        return self._cells
 
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         if self._settings.method == "given":
@@ -80,6 +94,9 @@ class ClusterPlan:
         count = min(self._settings.count, len(ids))
         found = kmeans_clusters(features, count, self._settings.minimum_size, self._seed)
         self.merged = found.merged
+        assert found.home is not None
+        assert found.cells is not None
+        self._cells = list(zip(found.home.tolist(), found.cells, strict=True))
         return found.assignment
 
 
@@ -121,6 +138,8 @@ def _run(
     prepare: Callable[[Simulation], None] | None,
 ) -> Run:
     began = time.perf_counter()
+    if engine == "vectorized":
+        refuse_players(scenario)
     tell = progress or (lambda stage, done, total: None)
     tell("data", 0, 0)
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
@@ -131,6 +150,7 @@ def _run(
     coins = make_coins(scenario.coins.source, scenario.coins.seed)
     if folder is not None:
         folder.write_text(files.SCENARIO, scenario.to_toml())
+    faults = faults_of(scenario, len(dataset.labels))
     if engine == "actors":
         total = expected_messages(len(dataset.labels), parameters)
 
@@ -147,15 +167,24 @@ def _run(
             hosting=hosting,
             seed=scenario.coins.seed,
             treatment=treatment,
+            faults=faults,
             write=folder.open_trace().write if folder is not None else lambda _: None,
             on_batch=on_batch,
         )
+        simulation.host.defend(scenario.defences, scenario.clusters)
+        if scenario.defences.check_assignment:
+            simulation.coordinator.centres = plan.centres
+        parts = cast(simulation, scenario)
         if prepare is not None:
             prepare(simulation)
         outcome = simulation.run()
     else:
         tell("exchange", 0, 0)
+        parts = parts_of(scenario, len(dataset.labels))
         outcome = run_vectorized(population, parameters, coins, treatment)
+        if faults is not None:
+            unused = f"{len(faults.rules)} faults were left out: the vectorized engine sends no messages"
+            outcome = dataclasses.replace(outcome, warnings=[unused])
     tell("learning", 0, 0)
     summary = {
         "users": len(dataset.labels),
@@ -180,6 +209,10 @@ def _run(
         "messages_by_kind": outcome.messages,
         "outcomes_by_round": outcome.outcomes,
         "missing": outcome.missing,
+        "adversaries": [part.as_json() for part in parts],
+        "faults": outcome.faults,
+        "delivery": outcome.delivery,
+        "warnings": outcome.warnings,
         "virtual_seconds": outcome.virtual_seconds,
         "seconds": round(time.perf_counter() - began, 3),
         "out": str(folder.place) if folder is not None else None,
@@ -187,7 +220,17 @@ def _run(
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=outcome.clusters, true_label=dataset.labels)
         write_results(folder, scenario, dataset, outcome, summary)
-    return Run(scenario, dataset, outcome, summary)
+    return Run(scenario, dataset, outcome, summary, parts)
+
+
+def faults_of(scenario: Scenario, users: int) -> Faults | None:
+    """The scenario's faults, checked against the users there are; None where it has none."""
+    if not scenario.faults:
+        return None
+    network = scenario.network
+    # The coordinator's limits, and the learner's on the last reports.
+    over = network.hello_limit + (scenario.mechanism.rounds + 1) * network.round_limit
+    return Faults(scenario.faults, users, scenario.coins.seed, over)
 
 
 def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Scenario, Parameters, Treatment]:
@@ -240,7 +283,7 @@ def parameters_of(scenario: Scenario, labels: int) -> Parameters:
         labels=labels,
         noise=mechanism.noise,
         rounds=mechanism.rounds,
-        minimum_size=scenario.clusters.minimum_size,
+        minimum_size=scenario.clusters.minimum_size if scenario.defences.abstain else 1,
     )
 
 

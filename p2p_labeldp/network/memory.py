@@ -2,6 +2,9 @@
 
 Sending numbers and traces a message, then either puts it straight into the receiver's mailbox or, where
 messages take time, into one heap ordered by (time, sequence number) that a single task delivers from.
+How long a message takes depends on the seed and the message alone, not on the order in which tasks ran. So
+does, with faults, the order of what arrives at one time: there equal times are common.
+
 ``now`` changes only when every task is blocked and the clock jumps, so it is set there and read for free:
 by the network when it delivers, and with ``advance`` by a task that waits for the clock itself.
 """
@@ -13,11 +16,11 @@ from collections import Counter
 from collections.abc import Callable
 from operator import itemgetter
 
-import numpy as np
 import trio
 import trio.testing
 from trio.lowlevel import reschedule
 
+from p2p_labeldp.network.faults import Faults, key_of
 from p2p_labeldp.protocol.auditor import BATCH, Auditor, Record
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
@@ -29,6 +32,7 @@ from p2p_labeldp.protocol.messages import (
     decode,
     kind_of,
 )
+from p2p_labeldp.streams import KeyedStream
 
 Send = Callable[[int, int, Message], None]
 _message = itemgetter(4)  # of a record
@@ -78,7 +82,8 @@ class MemoryNetwork:
         *,
         latency: float = 0.0,
         jitter: float = 0.0,
-        generator: np.random.Generator | None = None,
+        draws: KeyedStream | None = None,
+        faults: Faults | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> None:
         self.now = 0.0
@@ -94,10 +99,11 @@ class MemoryNetwork:
         self._batch = auditor.batch
         self._latency = latency
         self._jitter = jitter
-        self._generator = generator
+        self._draws = draws
+        self._faults = faults
         self._transit: list[tuple[float, int, Record]] = []
         self._waker = Mailbox()
-        self.send: Send = self._slowly if latency or jitter else self._instantly()
+        self.send: Send = self._slowly if latency or jitter or faults is not None else self._instantly()
         """Trace a message, given its sender and receiver, and set it on its way."""
 
     def _instantly(self) -> Send:
@@ -174,6 +180,11 @@ class MemoryNetwork:
         else:
             box.put(record)
 
+    def _deliver_once(self, record: Record) -> None:
+        assert self._faults is not None
+        if self._faults.is_new(record):
+            self.deliver(record)
+
     async def carry(self) -> None:
         """Deliver messages that take time, each when it is due. Runs until it is cancelled.
 
@@ -183,6 +194,7 @@ class MemoryNetwork:
         clock = trio.lowlevel.current_clock()
         assert isinstance(clock, trio.testing.MockClock), "messages take virtual time"
         transit = self._transit
+        deliver = self.deliver if self._faults is None else self._deliver_once
         while True:
             while not transit:
                 await self._waker.wait()
@@ -195,7 +207,7 @@ class MemoryNetwork:
                 continue
             self.now = transit[0][0]
             while transit and transit[0][0] <= self.now:
-                self.deliver(heapq.heappop(transit)[2])
+                deliver(heapq.heappop(transit)[2])
 
     def advance(self, time: float) -> None:
         """Say that a task which waited for the clock has seen it reach ``time``."""
@@ -208,12 +220,18 @@ class MemoryNetwork:
             await trio.testing.wait_all_tasks_blocked()
 
     def _delay(self, record: Record) -> None:
+        number, _, sender, receiver, message = record
         delay = self._latency
         # The link from the coordinator to a host keeps its order, as one connection does: a roster must
         # not be overtaken by the assignments that rest on it.
-        if self._jitter and record[3] != HOST:
-            assert self._generator is not None, "jitter draws from a generator"
-            delay += self._jitter * self._generator.random()
+        if self._jitter and receiver != HOST:
+            assert self._draws is not None, "jitter is drawn"
+            delay += self._jitter * self._draws.uniform(*key_of(sender, receiver, message))
         if not self._transit:
             self._waker.put(record)
-        heapq.heappush(self._transit, (self.now + delay, record[0], record))
+        if self._faults is None:
+            heapq.heappush(self._transit, (self.now + delay, number, record))
+            return
+        order = (sender << 96) + (receiver << 48) + number  # numbers tell in what order tasks ran, addresses do not
+        for time in self._faults.arrivals(record, delay):
+            heapq.heappush(self._transit, (time, order, record))

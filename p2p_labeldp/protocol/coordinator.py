@@ -6,6 +6,8 @@ A user says when she is done with a round, and whether she reported, so that the
 how many reports to expect. That tells the coordinator nothing that depends on a label. Who has not
 spoken when a wait's limit is over counts as missing; the others go on.
 
+Where users check their assignment it publishes the centres of its clusters, and all rosters before anyone begins.
+
 Broadcasts are generators, so that a million assignments need not exist at once. Rounds may end and
 messages may arrive while one is being sent.
 """
@@ -26,8 +28,10 @@ from p2p_labeldp.protocol.messages import (
     ROSTER_PART,
     VERSION,
     Assignment,
+    Centre,
     Closed,
     Done,
+    Features,
     Goodbye,
     Hello,
     Message,
@@ -43,6 +47,9 @@ HELLOS, EXCHANGE, OVER = "hellos", "exchange", "over"
 
 Clusterer = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.integer]]
 """(ids of the users present, their features) to a cluster 0, 1, ... for each."""
+
+Centres = Callable[[], Iterable[tuple[int, NDArray[np.float32]]]]
+"""The cells of the clustering that was just made: each with its cluster, and the features at its centre."""
 
 
 @dataclass
@@ -73,6 +80,8 @@ class Coordinator:
         """Users who never said hello."""
         self.clusters: NDArray[np.int64] = np.full(users, -1, dtype=np.int64)
         """Each user's cluster, -1 for the absent; known once everyone is assigned."""
+        self.centres: Centres | None = None
+        """What is published so that users can check their assignment; None where they do not."""
         self._cluster = cluster
         self._told = told  # who is told that a round is closed
         self._limits = {HELLOS: hello_limit, EXCHANGE: round_limit}
@@ -146,15 +155,28 @@ class Coordinator:
         return self._assignments(rosters)
 
     def _assignments(self, rosters: Rosters) -> Iterator[Outgoing]:
-        for cluster in np.flatnonzero(rosters.sizes).tolist():
-            start = int(rosters.starts[cluster])
-            members = self._present[start : start + int(rosters.sizes[cluster])]
-            for first in range(0, len(members), ROSTER_PART):
-                part = members[first : first + ROSTER_PART].astype("<i8").tobytes()
-                yield HOST, Roster(cluster, first, part)
+        clusters = np.flatnonzero(rosters.sizes).tolist()
+        if self.centres is not None:
+            for cluster, row in self.centres():
+                yield HOST, Centre(cluster, Features(row))
+            for cluster in clusters:
+                yield from self._roster_parts(cluster, self._members(rosters, cluster))
+        for cluster in clusters:
+            members = self._members(rosters, cluster)
+            if self.centres is None:
+                yield from self._roster_parts(cluster, members)
             size = len(members)
             for place, user in enumerate(members.tolist()):
                 yield user, Assignment(cluster, size, place)
+
+    def _members(self, rosters: Rosters, cluster: int) -> NDArray[np.int64]:
+        start = int(rosters.starts[cluster])
+        return self._present[start : start + int(rosters.sizes[cluster])]
+
+    def _roster_parts(self, cluster: int, members: NDArray[np.int64]) -> Iterator[Outgoing]:
+        for first in range(0, len(members), ROSTER_PART):
+            part = members[first : first + ROSTER_PART].astype("<i8").tobytes()
+            yield HOST, Roster(cluster, first, part)
 
     def _start_round(self, round_: int) -> None:
         self.phase = EXCHANGE

@@ -1,7 +1,8 @@
 """A host carries users: it keeps their clusters' rosters and draws their coins, once for all of them.
 
 Users learn their cluster, its size and their own place; the list of members travels once per host, so
-that the cost of a broadcast stays linear in the number of users.
+that the cost of a broadcast stays linear in the number of users. What users do for themselves is settled here
+too, once for all of them.
 """
 
 from __future__ import annotations
@@ -13,22 +14,35 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.protocol.messages import COORDINATOR, Goodbye, Message, Outgoing, Refused, Roster, name_of
+from p2p_labeldp.protocol.checking import AssignmentCheck
+from p2p_labeldp.protocol.messages import COORDINATOR, Centre, Goodbye, Message, Outgoing, Refused, Roster, name_of
+from p2p_labeldp.scenario import Clusters, Defences
 
 
 class Host:
     """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
 
-    __slots__ = ("_block", "_coins", "_first", "_last", "_round", "left", "parameters", "rosters")
+    __slots__ = (
+        "_block", "_coins", "_first", "_last", "_round", "check", "left", "one_answer", "parameters", "rosters",
+    )  # fmt: skip
 
     def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int) -> None:
         self.parameters = parameters
         self.rosters: dict[int, array[int]] = {}
         self.left = False
+        self.one_answer = True
+        """Whether a second ask of the same user in a round is refused."""
+        self.check: AssignmentCheck | None = None
         self._coins = coins
         self._first, self._last = first, last
         self._round = -1
         self._block: NDArray[np.float64] = np.empty((0, 4))
+
+    def defend(self, defences: Defences, clusters: Clusters) -> None:
+        """Do what ``[defences]`` says; abstaining in small clusters is a matter of the promised minimum alone."""
+        self.one_answer = defences.one_answer
+        if defences.check_assignment:
+            self.check = AssignmentCheck(clusters.count if clusters.method == "kmeans" else 0)
 
     def coins(self, round_: int, user: int) -> list[float]:
         """User's four coins of a round, which she takes once.
@@ -50,6 +64,8 @@ class Host:
             raise Refused("misdirected", f"a host takes orders from the coordinator, not {name_of(sender)}")
         if type(message) is Roster:
             self._enrol(message)
+        elif type(message) is Centre and self.check is not None:
+            self.check.centre(message.cluster, message.features.row)
         elif type(message) is Goodbye:
             if self.left:
                 raise Refused("duplicate", "the host was dismissed already")
@@ -59,6 +75,8 @@ class Host:
         return ()
 
     def _enrol(self, part: Roster) -> None:
+        if self.check is not None:
+            self.check.require_open()
         if len(part.members) % 8:
             raise Refused("malformed", "a roster's members take 8 bytes each")
         ids = np.frombuffer(part.members, dtype="<i8")

@@ -82,6 +82,13 @@ class Roster(Message, frozen=True, tag="roster"):
     members: bytes  # int64 little-endian user ids, ascending, from place `first` on
 
 
+class Centre(Message, frozen=True, tag="centre"):
+    """Only where users check their assignment; a cluster made of several cells has several."""
+
+    cluster: Index
+    features: Features
+
+
 class Assignment(Message, frozen=True, tag="assignment"):
     cluster: Index
     size: Index
@@ -136,13 +143,15 @@ class Refusal(Message, frozen=True, tag="refusal"):
 
 
 AnyMessage = (
-    Hello | Roster | Assignment | Round | Ask | Answer | Report | Submit | Release | Done | Closed | Goodbye | Refusal
+    Hello | Centre | Roster | Assignment | Round | Ask | Answer | Report | Submit | Release | Done | Closed | Goodbye
+    | Refusal
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Roster, Assignment, Round, Ask, Answer, Report,
     Submit,
     Release,
     Done, Closed, Goodbye, Refusal,
+    Centre,
 )  # fmt: skip
 KINDS: dict[str, tuple[str, ...]] = {str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES}
 Outgoing = tuple[int, Message]  # (receiver, message)

@@ -46,7 +46,7 @@ class Submitter(User):
     def _begin(self, round_: int) -> Sequence[Outgoing]:
         self.round = round_
         parameters = self.host.parameters
-        if len(self._roster) < parameters.minimum_size:
+        if self._must_abstain(len(self._roster)):
             self.state = ABSTAINING
             return ((COORDINATOR, Done(round_, "abstained")),)
         label = self.label

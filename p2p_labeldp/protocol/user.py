@@ -5,7 +5,7 @@
 She flips her label once (once per round with fresh noise) and answers every asker of a round with that
 one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
 again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
-minimum she was promised she abstains: she neither asks, answers nor reports.
+minimum she was promised, or that her host distrusts, she abstains: she neither asks, answers nor reports.
 
 An ask may overtake the message that lets her begin the round; it is held until then, up to a bound.
 """
@@ -60,6 +60,8 @@ class User:
         self._early: list[tuple[int, Ask]] | None = None
 
     def hello(self, features: Features) -> Outgoing:
+        if self.host.check is not None:
+            self.host.check.claim(self.id, features.row)
         return COORDINATOR, Hello(VERSION, features)
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
@@ -94,7 +96,7 @@ class User:
         self.round = round_
         parameters = self.host.parameters
         size = len(self._roster)
-        if size < parameters.minimum_size:
+        if self._must_abstain(size):
             self.state = ABSTAINING
             early, self._early = self._early or [], None
             return [(COORDINATOR, Done(round_, "abstained")), *(self._reply(asker, held) for asker, held in early)]
@@ -115,6 +117,12 @@ class User:
         early, self._early = self._early, None
         return [ask, *(self._reply(asker, held) for asker, held in early)]
 
+    def _must_abstain(self, size: int) -> bool:
+        host = self.host
+        if size < host.parameters.minimum_size:
+            return True
+        return host.check is not None and not host.check.trusts(self.cluster, host.rosters)
+
     def _reply(self, asker: int, held: Ask) -> Outgoing:
         """The answer to an ask that came early; a fault in it is the asker's, not that of what came since."""
         try:
@@ -129,10 +137,10 @@ class User:
             askers = self._askers
             if askers is None:
                 self._askers = [sender]
-            elif sender in askers:
-                raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
-            else:
+            elif sender not in askers:
                 askers.append(sender)
+            elif self.host.one_answer:
+                raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
             return ((sender, Answer(message.round, self.noisy)),)
         if state in (ABSTAINING, LEFT):
             raise Refused("out_of_order", f"user {self.id} has {'left' if state == LEFT else 'abstained'}")
@@ -152,7 +160,7 @@ class User:
             self._require_member(sender)
         if self._early is None:
             self._early = []
-        if any(asker == sender for asker, _ in self._early):
+        if self.host.one_answer and any(asker == sender for asker, _ in self._early):
             raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
         if len(self._early) >= MAX_EARLY:
             raise Refused("out_of_order", f"user {self.id} holds {MAX_EARLY} early asks and no more")

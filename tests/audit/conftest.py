@@ -10,9 +10,9 @@ import json
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
@@ -20,7 +20,6 @@ import pytest
 
 Record = list[Any]
 Causes = list[set[int]]
-Tell = Callable[..., Path]
 
 
 def read_trace(folder: Path) -> tuple[dict[str, Any], list[Record]]:
@@ -46,7 +45,8 @@ def causes(records: list[Record], latency: float = 0.0) -> Causes:
         round_ = fields[0] if fields else None
         wanted: list[Any] = {
             "hello": [],
-            "roster": ["hello"],
+            "centre": ["hello"],
+            "roster": ["hello", "centre"],
             "assignment": [("roster", round_)],
             "round": [("closed", (round_ or 0) - 1)],
             "goodbye": ["closed"],
@@ -62,6 +62,7 @@ def causes(records: list[Record], latency: float = 0.0) -> Causes:
             found[-1] = {cause for cause in found[-1] if records[cause][1] + latency <= time}
         names: list[Any] = {
             "hello": ["hello"],
+            "centre": ["centre"],
             "roster": [("roster", round_)],
             "assignment": [("begin", receiver, 0)],
             "round": [("begin", receiver, round_)],
@@ -109,12 +110,7 @@ def timed_anew(records: list[Record], seed: int = 0) -> list[Record]:
     return [[number, time, *record[2:]] for number, (time, record) in enumerate(zip(times, records, strict=True))]
 
 
-@pytest.fixture
-def as_deployment() -> Tell:
-    return tell_as_deployment
-
-
-def tell_as_deployment(folder: Path, out: Path, seed: int = 0, latency: float = 0.0) -> Path:
+def deployed(folder: Path, out: Path, seed: int = 0, latency: float = 0.0) -> Path:
     """The folder that a deployment would have left, had it gone as a simulated run went."""
     shutil.copytree(folder, out)
     header, records = read_trace(folder)
@@ -122,3 +118,12 @@ def tell_as_deployment(folder: Path, out: Path, seed: int = 0, latency: float = 
     edit_summary(out, engine="deployment", hosting=None, virtual_seconds=None)
     (out / "population.npz").unlink()
     return out
+
+
+@pytest.fixture(scope="session")
+def runs() -> SimpleNamespace:
+    """The functions above; tests cannot import this file."""
+    return SimpleNamespace(
+        read=read_trace, write=write_trace, edit_summary=edit_summary, causes=causes, timed_anew=timed_anew,
+        deployed=deployed,
+    )  # fmt: skip

@@ -135,13 +135,25 @@ def test_too_few_flips_of_the_coordinator_are_noticed_by_the_hosts(monkeypatch: 
         model.run()
 
 
-def test_hosts_whose_data_differ_are_told_apart() -> None:
+def test_a_host_whose_data_differ_is_told_so_and_the_others_go_on() -> None:
     model = Model(SMALL, 2)
     other = Model(replace(SMALL, data__users=50), 2)
-    model.deliver(model.names[3], "coordinator")
-    model.streams[model.names[4], "coordinator"] = other.streams[model.names[4], "coordinator"]
-    with pytest.raises(RunError, match="users-02 counts 50 users in its data, the hosts before it 60"):
-        model.deliver(model.names[4], "coordinator")
+    late = model.names[4]
+    model.streams[late, "coordinator"] = other.streams[late, "coordinator"]
+    model.deliver(late, "coordinator")
+    why = "it counts 50 users in its data; data.users is 60"
+    refused = {"peer": "users-02", "kind": "join", "fault": "malformed", "reason": why}
+    assert ("coordinator", "refused", refused) in model.logged
+    with pytest.raises(RunError, match=f"the coordinator gives this host no share: {why}"):
+        model.deliver("coordinator", late)
+    model.away.add(late)
+    model.run()
+    model.expire("coordinator")  # nobody else came
+    model.run()
+    model.expire("coordinator")  # hellos of the share that is nobody's
+    model.run()
+    assert model.summary()["missing"] == list(range(30, 60))
+    assert model.summary()["reports"] > 0
 
 
 def test_no_label_reaches_the_coordinator() -> None:

@@ -1,7 +1,7 @@
 """Nodes killed with signal 9 and started again: the data set is the one that an undisturbed run gives.
 
-The undisturbed run takes a second; what is killed, and when, is chosen by what nodes have written so far, so
-that kills fall into the run however fast the machine is.
+An undisturbed run takes a second. Who is killed when is decided by what nodes have written so far, so that kills
+fall into the run on any machine.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import io
 import sqlite3
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
-from processes import Fleet, Machine, audited, expected_sha256, fleet
+from processes import Machine, audited, expected_sha256, fleet
 
+from p2p_labeldp.audit.folder import SUMMARY, TRACE
 from p2p_labeldp.data import load
 from p2p_labeldp.deployment.journal import FILE
-from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
@@ -27,18 +27,21 @@ from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 MANY_ROUNDS = parse_scenario("""
 [data]
 name = "synthetic"
-users = 120
-groups = 2
+users = 80
+groups = 1
 [clusters]
 method = "given"
 minimum_size = 5
 [mechanism]
 alpha = 0.2
 theta = 0.7
-rounds = 40
+rounds = 30
+[deployment]
+away_limit = 15.0
 """)
+SYSTEM_COINS = replace(MANY_ROUNDS, mechanism__rounds=12, coins__source="system")
 POINTS = 10
-VICTIMS = ("coordinator", "users-1", "learner", "auditor")
+ROLES = ("coordinator", "users-1", "learner", "auditor")
 
 
 def test_each_role_killed_at_ten_points_of_the_run_changes_nothing(machine: Machine, tmp_path: Path) -> None:
@@ -46,27 +49,100 @@ def test_each_role_killed_at_ten_points_of_the_run_changes_nothing(machine: Mach
     with fleet(machine, MANY_ROUNDS, 2, tmp_path / "work") as nodes:
         nodes.start()
         for _ in range(POINTS):
-            for name in VICTIMS:
+            for name in ROLES:
                 nodes.wait_for(name, "listening")
-                size = nodes.journal(name)
-                nodes.until(f"more in the journal of {name}", lambda: nodes.journal(name) > size)  # noqa: B023
-                nodes.freeze("users-2")
+                nodes.wait_for_more(name)
+                nodes.freeze("users-2")  # or the run would be over before everyone had been killed ten times
                 kills[name] += nodes.kill(name)
                 nodes.start(name)
-                nodes.until(f"a connection of {name}", lambda: is_back(nodes, name))  # noqa: B023
+                nodes.wait_for_return(name)
                 nodes.thaw("users-2")
-        import time; t0=time.time(); print("KILLED", len(nodes.heard("coordinator","progress",phase="exchange",done=0)))
-        assert nodes.wait() == dict.fromkeys(nodes.names, 0)
-        print("ENDED", time.time()-t0)
-        assert kills == dict.fromkeys(VICTIMS, POINTS)
-        assert all(len(nodes.heard(name, "replayed")) == POINTS for name in VICTIMS)
+        nodes.finish()
+        assert kills == dict.fromkeys(ROLES, POINTS)
+        assert all(len(nodes.heard(name, "replayed")) == POINTS for name in ROLES)
         summary = nodes.collect(tmp_path / "run")
     assert summary["noisy_sha256"] == expected_sha256(MANY_ROUNDS)
     assert summary["missing"] == summary["missing_hosts"] == []
     assert audited(tmp_path / "run").passed
 
 
-def is_back(nodes: Fleet, name: str) -> bool:
-    """Whether a node that was started again has a connection."""
-    events = [line["event"] for line in nodes.said(name)]
-    return "connected" in events[len(events) - events[::-1].index("replayed") :] if "replayed" in events else False
+def test_no_flip_is_made_twice_whatever_moment_nodes_are_killed_at(machine: Machine, tmp_path: Path) -> None:
+    """With the system's coins: a flip made again would be another one. Everyone is killed at once, too."""
+    results = tmp_path / "work"
+    with fleet(machine, SYSTEM_COINS, 2, results) as nodes:
+        nodes.start()
+        for name, event in (
+            ("coordinator", "joined"),
+            ("users-1", "share"),
+            ("coordinator", "begun"),
+            ("coordinator", "clustered"),
+        ):
+            nodes.wait_for(name, event)
+            nodes.restart(name)
+        nodes.wait_for_return("coordinator")
+        nodes.wait_for_more("learner")
+        assert all([nodes.kill(name) for name in nodes.names])
+        nodes.start()
+        nodes.wait_for("coordinator", "exchanged")
+        for name in ("users-2", "coordinator"):
+            nodes.restart(name)
+        # What is written is there before the journal knows: then it is there already when it is written again.
+        nodes.until("the trace", (results / "auditor" / TRACE).exists)
+        nodes.restart("auditor")
+        nodes.wait_for("coordinator", "progress", phase="writing")
+        nodes.restart("learner")
+        nodes.until("the summary", (results / "learner" / SUMMARY).exists)
+        for name in ("learner", "coordinator", "users-1"):
+            nodes.restart(name)
+        nodes.finish()
+        nodes.collect(tmp_path / "run")
+    answers, asks = heard_by_users(tmp_path / "run" / TRACE)
+    assert all(len(labels) == 1 for labels in answers.values()), "a user gave two answers"
+    assert set(asks.values()) == {1}
+    assert len(asks) == 80 * 12
+    assert audited(tmp_path / "run").passed
+    with np.load(tmp_path / "run" / "reports.npz") as reports:
+        taken = [
+            (reports["user"][reports["round"] == round_], reports["label"][reports["round"] == round_])
+            for round_ in range(12)
+        ]
+    again = run_vectorized(population(SYSTEM_COINS), parameters_of(SYSTEM_COINS, 2), CoinsOfJournals(results))
+    for (users, labels), (its_users, its_labels) in zip(taken, again.rounds, strict=True):
+        assert np.array_equal(users, its_users)
+        assert np.array_equal(labels, its_labels)
+
+
+def heard_by_users(trace: Path) -> tuple[dict[int, set[int]], Counter[tuple[int, int]]]:
+    """From a trace: every label each user answered with, and how often she asked in each round."""
+    answers: dict[int, set[int]] = defaultdict(set)
+    asks: Counter[tuple[int, int]] = Counter()
+    _, *records = msgpack.Unpacker(io.BytesIO(trace.read_bytes()), raw=False)
+    for _, _, sender, _, message in records:
+        if message[0] == "answer":
+            answers[sender].add(message[2])
+        elif message[0] == "ask":
+            asks[sender, message[1]] += 1
+    return answers, asks
+
+
+def population(scenario: Scenario) -> Population:
+    dataset = load(scenario.data, scenario.coins.seed)
+    plan = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
+    return Population(dataset.features, dataset.labels, plan)
+
+
+class CoinsOfJournals:
+    """The coins that the hosts of a deployment drew, each block once, as they wrote them down."""
+
+    def __init__(self, work: Path) -> None:
+        self._blocks: dict[tuple[int, int], NDArray[np.float64]] = {}
+        for journal in sorted((work / "state").glob(f"users-*/{FILE}")):
+            database = sqlite3.connect(journal)
+            for round_, first, last, block in database.execute("SELECT * FROM coins"):
+                assert (round_, first) not in self._blocks
+                self._blocks[round_, first] = np.frombuffer(block, dtype="<f8").reshape(last - first, 4)
+            database.close()
+
+    def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
+        parts = [block for (drawn, _), block in sorted(self._blocks.items()) if drawn == round_]
+        return np.concatenate(parts)[start:stop]

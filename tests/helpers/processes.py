@@ -7,6 +7,7 @@ last. Nothing outlives the ``Machine``: its nodes die with its spawner, and that
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -14,9 +15,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,8 @@ class Fleet:
 
     # Doing things to nodes.
 
-    def start(self, *names: str, more: tuple[str, ...] = (), file_size: int = 0) -> None:
+    def start(self, *names: str, more: tuple[str, ...] = (), **how: Any) -> None:
+        """Start nodes, or all of them, with ``more`` words on the command line; ``how`` is for the spawner."""
         for name in names or self.names:
             words = self._local.command(name)[3:]  # without the interpreter
             if self._networks and name.startswith("users"):
@@ -189,7 +191,7 @@ class Fleet:
                 words=[*words, *more],
                 log=str(self.log(name)),
                 namespace=name if self._networks else "",
-                file_size=file_size,
+                **how,
             )
 
     def send(self, name: str, number: int) -> bool:
@@ -247,28 +249,60 @@ class Fleet:
     def wait_for(self, name: str, event: str, limit: float = PATIENCE, **facts: Any) -> Facts:
         """Until a node has logged an event, now or before; that line."""
 
-        def found() -> list[Facts]:
-            status = self.status(name)
-            lines = self.heard(name, event, **facts)
-            if not lines and status is not None:
-                raise AssertionError(f"{name} ended with {status} before {event}\n{self.last_words()}")
-            return lines
-
-        lines: list[Facts] = self.until(f"{event} of {name}", found, limit)
+        lines: list[Facts] = self.until_of(name, event, lambda: self.heard(name, event, **facts), limit)
         return lines[0]
 
+    def until_of(self, name: str, what: str, condition: Callable[[], Any], limit: float = PATIENCE) -> Any:
+        """As ``until``, for what a node does while it runs."""
+
+        def found() -> Any:
+            status = self.status(name)
+            found = condition()
+            if not found and status is not None:
+                raise AssertionError(f"{name} ended with {status} before this: {what}\n{self.last_words()}")
+            return found
+
+        return self.until(f"{name}: {what}", found, limit)
+
     def wait(self, *names: str, limit: float = PATIENCE) -> dict[str, int]:
-        """How nodes ended, once they have."""
+        """How these nodes ended, once they have."""
         ended: dict[str, int] = {}
 
         def over() -> bool:
-            for name in names or self.names:
+            for name in names:
                 if name not in ended and (status := self.status(name)) is not None:
                     ended[name] = status
-            return len(ended) == len(names or self.names)
+            return len(ended) == len(names)
 
-        self.until(f"the end of {', '.join(names or self.names)}", over, limit)
+        self.until(f"the end of {', '.join(names)}", over, limit)
         return ended
+
+    def finish(self, limit: float = PATIENCE) -> None:
+        """Until every node has left as it should, or one has not."""
+        left: set[str] = set()
+
+        def over() -> bool:
+            for name in self.names:
+                if name not in left and (status := self.status(name)) is not None:
+                    assert status == 0, f"{name} ended with {status}\n{self.last_words()}"
+                    left.add(name)
+            return len(left) == len(self.names)
+
+        self.until("everyone to leave", over, limit)
+
+    def wait_for_more(self, name: str) -> None:
+        """Until there is more in a node's journal than now."""
+        size = self.journal(name)
+        self.until_of(name, "more in the journal", lambda: self.journal(name) > size)
+
+    def wait_for_return(self, name: str) -> None:
+        """Until a node that was started again has a connection."""
+
+        def returned() -> bool:
+            events = [line["event"] for line in self.said(name)]
+            return "replayed" in events and "connected" in events[-1 - events[::-1].index("replayed") :]
+
+        self.until_of(name, "a connection", returned)
 
     def journal(self, name: str) -> int:
         """Bytes of a node's journal so far."""
@@ -290,7 +324,7 @@ class Fleet:
             return collect(self.work, folder)
 
 
-@contextmanager
+@contextlib.contextmanager
 def fleet(machine: Machine, scenario: Scenario, hosts: int, work: Path, networks: bool = False) -> Iterator[Fleet]:
     """A deployment, not started yet, whose nodes are gone afterwards."""
     made = Fleet(machine, scenario, hosts, work, networks)
@@ -298,6 +332,46 @@ def fleet(machine: Machine, scenario: Scenario, hosts: int, work: Path, networks
         yield made
     finally:
         made.end()
+
+
+def nodes_of(parent: int) -> dict[int, bytes]:
+    """The nodes that a process has started and that still run: their numbers and command lines."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # it may end while it is looked at
+            after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+            words = (folder / "cmdline").read_bytes()
+            if int(after_name[1]) == parent and after_name[0] != "Z" and b"p2p_labeldp\0node" in words:
+                found[int(folder.name)] = words
+    return found
+
+
+class Watch(threading.Thread):
+    """Looks at what the system tells of a process's nodes while they run: command lines and environments."""
+
+    def __init__(self, parent: int) -> None:
+        super().__init__(daemon=True)
+        self.words: dict[int, bytes] = {}
+        self.environments: dict[int, bytes] = {}
+        self._parent = parent
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(0.2):
+            for pid, words in nodes_of(self._parent).items():
+                with contextlib.suppress(OSError):
+                    self.environments[pid] = Path(f"/proc/{pid}/environ").read_bytes()
+                    self.words[pid] = words
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join(10)
 
 
 def _size(path: Path) -> int:

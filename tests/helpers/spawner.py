@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import io
 import json
 import os
@@ -38,10 +39,18 @@ class Spawner:
         self._running: set[int] = set()
         self._ended: dict[int, int] = {}
 
-    def start(self, words: list[str], log: str, namespace: str = "", file_size: int = 0) -> int:
+    def start(
+        self,
+        words: list[str],
+        log: str,
+        namespace: str = "",
+        file_size: int = 0,
+        patches: dict[str, Any] | None = None,
+    ) -> int:
         """Fork a node; ``words`` follow ``p2p-labeldp`` and what it says goes to the end of ``log``.
 
-        ``file_size`` is the largest file it may write: what a full disk is to a program.
+        ``file_size`` is the largest file it may write: what a full disk is to a program. ``patches`` give other
+        values to names of modules, so that a node can be of another version.
         """
         sys.stdout.flush()
         spawner = os.getpid()
@@ -50,6 +59,9 @@ class Spawner:
             status = 70
             try:
                 self._become(spawner, log, namespace, file_size)
+                for name, value in (patches or {}).items():
+                    module, _, name = name.rpartition(".")
+                    setattr(importlib.import_module(module), name, value)
                 status = _play(words)
             except BaseException:
                 traceback.print_exc()

@@ -27,17 +27,18 @@ from p2p_labeldp.protocol.messages import (
     Roster,
     encode,
 )
+from p2p_labeldp.streams import KeyedStream, Purpose
 
 pytestmark = pytest.mark.trio
 
 
 class Delays:
-    """A generator whose draws were written down beforehand."""
+    """Draws that were written down beforehand."""
 
     def __init__(self, *draws: float) -> None:
         self.draws = list(draws)
 
-    def random(self) -> float:
+    def uniform(self, *key: int) -> float:
         return self.draws.pop(0)
 
 
@@ -100,7 +101,7 @@ async def test_a_message_takes_its_latency(autojump_clock: object, nursery: trio
 
 
 async def test_messages_arrive_in_the_order_of_their_times(autojump_clock: object, nursery: trio.Nursery) -> None:
-    world = World(jitter=1.0, generator=Delays(0.75, 0.25, 0.5))
+    world = World(jitter=1.0, draws=Delays(0.75, 0.25, 0.5))
     nursery.start_soon(world.network.carry)
     world.listen(nursery, 0, 1, 2)
     for number in range(3):
@@ -123,7 +124,7 @@ async def test_messages_of_one_time_arrive_in_the_order_they_were_sent(
 async def test_a_message_due_earlier_than_one_already_waiting_is_delivered_first(
     autojump_clock: object, nursery: trio.Nursery
 ) -> None:
-    world = World(jitter=100.0, generator=Delays(1.0, 0.01, 0.02))
+    world = World(jitter=100.0, draws=Delays(1.0, 0.01, 0.02))
     nursery.start_soon(world.network.carry)
     world.listen(nursery, 1)
     world.network.send(0, 1, Ask(0))  # due at 100
@@ -226,7 +227,7 @@ async def test_the_carrier_wakes_again_after_every_quiet_spell(autojump_clock: o
 async def test_the_hosts_link_keeps_its_order_under_jitter_and_is_not_overtaken(
     autojump_clock: object, nursery: trio.Nursery
 ) -> None:
-    world = World(latency=0.5, jitter=10.0, generator=np.random.default_rng(1))
+    world = World(latency=0.5, jitter=10.0, draws=KeyedStream(1, Purpose.NETWORK))
     world.network.boxes[HOST] = Mailbox()
     arrivals: list[tuple[int, Message]] = []
 
@@ -252,7 +253,7 @@ async def test_the_hosts_link_keeps_its_order_under_jitter_and_is_not_overtaken(
 
 
 async def test_jitter_stays_below_its_bound(autojump_clock: object, nursery: trio.Nursery) -> None:
-    world = World(latency=2.0, jitter=3.0, generator=np.random.default_rng(2))
+    world = World(latency=2.0, jitter=3.0, draws=KeyedStream(2, Purpose.NETWORK))
     nursery.start_soon(world.network.carry)
     world.listen(nursery, 1)
     for number in range(200):
@@ -269,7 +270,7 @@ async def test_deliveries_are_ordered_by_time_and_then_by_number(
     autojump_clock: object, nursery: trio.Nursery, seed: int
 ) -> None:
     draws = np.random.default_rng(seed).choice([0.0, 0.1, 0.2, 0.3, 0.7], 200).tolist()
-    world = World(jitter=1.0, generator=Delays(*draws))
+    world = World(jitter=1.0, draws=Delays(*draws))
     nursery.start_soon(world.network.carry)
     for number in range(len(draws)):
         world.network.send(0, 1, Ask(number))

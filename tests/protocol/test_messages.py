@@ -22,6 +22,7 @@ from p2p_labeldp.protocol.messages import (
     AnyMessage,
     Ask,
     Assignment,
+    Centre,
     Closed,
     Done,
     Envelope,
@@ -55,6 +56,7 @@ ONE_OF_EACH: list[AnyMessage] = [
     Closed(0, 12),
     Goodbye(),
     Refusal(5, "ask", "duplicate: user 5 asked already"),
+    Centre(3, Features(np.array([0.5, -2.0], dtype=np.float32))),
 ]
 
 FIELDS: dict[str, Any] = {

@@ -1,0 +1,199 @@
+"""The game: the victim's label is one of two, an attack scores what it saw, and the scores are judged.
+
+Everyone else's label is fixed and known to the attacker. In each trial the victim holds the second candidate with
+probability ``prior``. The rule of accusation is fixed beforehand (`Attack.accuses`), so that its rates are plain
+binomials and their Clopper-Pearson intervals hold at the stated confidence, whatever the number of trials:
+
+* advantage: true accusations less false ones, as rates; its interval takes half of the error for each of them;
+* reconstruction: how often the label that is named is the right one, and its gain over the best guess without
+  having seen anything, which is the likelier label;
+* ROC: the rate of true accusations where false ones are to be rare. The threshold for that is found on the first
+  half of the trials and measured on the second. Equal scores are ordered at random, so that any rate can be met.
+
+``beaten`` names the bounds (``bounds``) that even the lower limits exceed: it should be empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from p2p_labeldp.adversaries.attacks import LIKELIHOOD_RATIO, Attack, Scores
+from p2p_labeldp.adversaries.bounds import Bounds
+from p2p_labeldp.audit.views import View
+from p2p_labeldp.errors import RequestError
+
+CONFIDENCE = 0.999
+RATES = (0.001, 0.01)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, and where the truth lies at the stated confidence."""
+
+    value: float
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """The rate of a binomial; exact, so never too narrow. Without trials nothing is known."""
+    if trials == 0:
+        return Interval(float("nan"), 0.0, 1.0)
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
+    high = float(stats.beta.ppf(1 - tail, hits + 1, trials - hits)) if hits < trials else 1.0
+    return Interval(hits / trials, low, high)
+
+
+@dataclass(frozen=True)
+class RocPoint:
+    """What an attack reaches where it may accuse falsely at a rate of ``target``."""
+
+    target: float
+    false_rate: Interval
+    true_rate: Interval
+
+
+@dataclass(frozen=True)
+class GameResult:
+    """What one attack made of one view."""
+
+    view: str
+    attack: str
+    trials: int
+    prior: float
+    confidence: float
+    advantage: Interval
+    true_rate: Interval
+    false_rate: Interval
+    reconstruction: Interval
+    best_guess: float
+    roc: tuple[RocPoint, ...]
+    bounds: Bounds | None = field(default=None, repr=False)
+
+    @property
+    def gain(self) -> Interval:
+        """Of reconstruction over the best guess without having seen anything."""
+        shift = self.best_guess
+        found = self.reconstruction
+        return Interval(found.value - shift, found.low - shift, found.high - shift)
+
+    @property
+    def beaten(self) -> tuple[str, ...]:
+        """The bounds that the lower limits exceed; each does with probability 1 - confidence at most if it holds."""
+        if self.bounds is None:
+            return ()
+        compared = {
+            "advantage": (self.advantage.low, self.bounds.advantage),
+            "reconstruction": (self.reconstruction.low, self.bounds.reconstruction),
+        }
+        for point in self.roc:
+            bound = self.bounds.true_rate(point.false_rate.high)
+            compared[f"true rate at {point.target:g}"] = (point.true_rate.low, bound)
+        return tuple(name for name, (low, bound) in compared.items() if low > bound)
+
+
+def judge(
+    view: str,
+    attack: Attack,
+    guilty: NDArray[np.bool_],
+    scores: Scores,
+    ties: NDArray[np.float64],
+    *,
+    prior: float = 0.5,
+    confidence: float = CONFIDENCE,
+    bounds: Bounds | None = None,
+) -> GameResult:
+    """The statistics of a game. ``guilty``: who held the second candidate; ``ties``: random, to order equal scores."""
+    if not 0 < confidence < 1:
+        raise RequestError(f"confidence must lie between 0 and 1, not {confidence}")
+    if not len(guilty) == len(scores) == len(ties) > 0:
+        raise RequestError("a game needs at least one trial, with a label and a score each")
+    accused = attack.accuses(scores, prior)
+    both = 1 - (1 - confidence) / 2
+    true_rate, false_rate = (
+        clopper_pearson(int(accused[group].sum()), int(group.sum()), both) for group in (guilty, ~guilty)
+    )
+    return GameResult(
+        view=view,
+        attack=attack.name,
+        trials=len(guilty),
+        prior=prior,
+        confidence=confidence,
+        advantage=Interval(
+            true_rate.value - false_rate.value, true_rate.low - false_rate.high, true_rate.high - false_rate.low
+        ),
+        true_rate=true_rate,
+        false_rate=false_rate,
+        reconstruction=clopper_pearson(int((accused == guilty).sum()), len(guilty), confidence),
+        best_guess=max(prior, 1 - prior),
+        roc=tuple(_roc_point(target, guilty, scores, ties, both) for target in RATES),
+        bounds=bounds,
+    )
+
+
+def _roc_point(
+    target: float, guilty: NDArray[np.bool_], scores: Scores, ties: NDArray[np.float64], confidence: float
+) -> RocPoint:
+    half = len(guilty) // 2
+    innocent = np.flatnonzero(~guilty[:half])
+    order = innocent[np.lexsort((ties[innocent], scores[innocent]))[::-1]]
+    wanted = int(target * len(order))
+    # The first innocent who is to be left alone; without any, everyone is accused.
+    threshold = (scores[order[wanted]], ties[order[wanted]]) if len(order) else (-np.inf, 0.0)
+    rest = slice(half, None)
+    accused = (scores[rest] > threshold[0]) | ((scores[rest] == threshold[0]) & (ties[rest] > threshold[1]))
+    true_rate, false_rate = (
+        clopper_pearson(int(accused[group].sum()), int(group.sum()), confidence)
+        for group in (guilty[rest], ~guilty[rest])
+    )
+    return RocPoint(target, false_rate, true_rate)
+
+
+def roc_curve(guilty: NDArray[np.bool_], scores: Scores) -> tuple[Scores, Scores]:
+    """Rates of false and of true accusations at every threshold, from none accused to all: for a plot."""
+    order = np.argsort(-scores, kind="stable")
+    true, false = np.cumsum(guilty[order]), np.cumsum(~guilty[order])
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    rates = [np.append(0.0, counts[last] / max(1, int(counts[-1]))) for counts in (false, true)]
+    return rates[0], rates[1]
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """How many of a run's labels an attack names when each user in turn is the victim."""
+
+    attack: str
+    users: int
+    rate: float
+    best_guess: float
+    """The same for someone who names the label that is the most common among the others of the cluster."""
+
+
+def reconstruct(view: View, true_labels: NDArray[np.integer], attack: Attack = LIKELIHOOD_RATIO) -> Reconstruction:
+    """Attack every user of a run, given the labels of all others in the view's background.
+
+    Beforehand a label is as likely as it is common among the others (one of each added). The adversary's own users
+    are no victims. Users of one run share their reports, so that the rate has no binomial's interval.
+    """
+    labels = view.parameters.labels
+    right = guessed = users = 0
+    for roster in view.clusters.values():
+        common = np.bincount([view.background.get(user, labels) for user in roster], minlength=labels + 1)[:labels]
+        for user in roster:
+            if user in view.members:
+                continue
+            prior = np.log(1.0 + common - (np.arange(labels) == view.background.get(user, -1)))
+            scores = np.array([attack(view, user, (0, label)) if label else 0.0 for label in range(labels)])
+            named = scores + prior if attack.weighs else scores + 1e-9 * prior
+            users += 1
+            right += int(named.argmax()) == true_labels[user]
+            guessed += int(prior.argmax()) == true_labels[user]
+    return Reconstruction(attack.name, users, right / max(1, users), guessed / max(1, users))

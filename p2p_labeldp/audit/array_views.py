@@ -1,0 +1,231 @@
+"""Views from the arrays of the vectorized engine: what ``views`` takes from a trace, for everyone at once.
+
+A whole run becomes one `View`; many runs of one cluster become `ClusterViews`, so that a game of a hundred
+thousand trials takes a second. For the same seed they equal the views of the traces that actors leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.audit.views import SIGHT, Scope, View, one_peer_each, sight_of
+from p2p_labeldp.mechanisms.coins import PEER, Coins
+from p2p_labeldp.mechanisms.peer_to_peer import BLOCK, Parameters, Rosters, exchange
+
+_UNSEEN = -1
+
+
+@dataclass(frozen=True)
+class ClusterViews:
+    """One adversary's views of many runs of one cluster, as arrays: axes are run, round, user (her place).
+
+    Whatever is not seen is -1, so that an attack on the arrays knows what an attack on the views knows.
+    """
+
+    adversary: str
+    parameters: Parameters
+    cluster_size: int
+    background: dict[int, int]
+    members: frozenset[int]
+    runs: int
+    reports: NDArray[np.int32] | None
+    asks: NDArray[np.int32] | None
+    answers: NDArray[np.int32] | None
+    """The label that each user was answered."""
+    coins: NDArray[np.float64]
+    """Axes: run, round, member, coin."""
+
+    @property
+    def sees_the_wire(self) -> bool:
+        return SIGHT[self.adversary].asks == "wire"
+
+    def __len__(self) -> int:
+        return self.runs
+
+    def __getitem__(self, run: int) -> View:
+        """One of the views; users are called by their places."""
+        reports, asks, answers = (None if a is None else a[run] for a in (self.reports, self.asks, self.answers))
+        seen = _Seen(reports, asks, answers, self.coins[run])
+        rosters = {0: tuple(range(self.cluster_size))}
+        return _from_arrays(self.adversary, self.parameters, rosters, self.background, self.members, seen)
+
+
+def view_of_exchange(
+    labels: NDArray[np.integer],
+    clusters: NDArray[np.integer],
+    parameters: Parameters,
+    coins: Coins,
+    adversary: str,
+    *,
+    members: Collection[int] = (),
+    background: Mapping[int, int] | None = None,
+) -> View:
+    """What ``adversary`` knows of a run of the vectorized engine."""
+    rosters = Rosters.of(clusters)
+    seen = _exchanged(labels, rosters, parameters, coins, adversary, np.array(sorted(members), dtype=np.int64))
+    named = {cluster: tuple(rosters.roster(cluster).tolist()) for cluster in range(len(rosters.sizes))}
+    one_peer_each(adversary, members, named)
+    return _from_arrays(adversary, parameters, named, dict(background or {}), frozenset(members), seen)
+
+
+def views_of_exchange(
+    labels: NDArray[np.integer],
+    parameters: Parameters,
+    coins: Coins,
+    adversary: str,
+    *,
+    members: Collection[int] = (),
+    background: Mapping[int, int] | None = None,
+) -> ClusterViews:
+    """What ``adversary`` knows of many clusters of one exchange, each a run of its own: a row of ``labels`` each.
+
+    ``members`` and ``background`` go by places in the cluster and are the same in every run.
+    """
+    runs, size = labels.shape
+    rosters = Rosters.of(np.repeat(np.arange(runs, dtype=np.int32), size))
+    places = np.array(sorted(members), dtype=np.int64)
+    one_peer_each(adversary, members, {0: tuple(range(size))})
+    own = (np.arange(runs)[:, None] * size + places).ravel()
+    seen = _exchanged(labels.ravel(), rosters, parameters, coins, adversary, own)
+
+    def by_run(values: NDArray[np.int32] | None) -> NDArray[np.int32] | None:
+        return None if values is None else values.reshape(-1, runs, size).swapaxes(0, 1)
+
+    asks = by_run(seen.asks)
+    if asks is not None:
+        asks = _where(asks >= 0, asks % size)
+    drawn = seen.coins.reshape(parameters.rounds, runs, len(places), 4).swapaxes(0, 1)
+    return ClusterViews(
+        adversary, parameters, size, dict(background or {}), frozenset(members), runs,
+        by_run(seen.reports), asks, by_run(seen.answers), drawn,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Axes: round, user (the coins: round, member, coin); -1 where nothing is seen."""
+
+    reports: NDArray[np.int32] | None
+    asks: NDArray[np.int32] | None
+    answers: NDArray[np.int32] | None
+    coins: NDArray[np.float64]
+
+
+def _exchanged(
+    labels: NDArray[np.integer],
+    rosters: Rosters,
+    parameters: Parameters,
+    coins: Coins,
+    adversary: str,
+    members: NDArray[np.int64],
+) -> _Seen:
+    """Run the exchange and keep of it what is seen."""
+    sight = sight_of(adversary, members.tolist())
+    count, everyone = len(labels), np.arange(len(labels), dtype=np.int32)
+    inside = np.zeros(count, dtype=np.bool_)
+    inside[members] = True
+    takes_part = (rosters.sizes >= parameters.minimum_size)[rosters.clusters]
+    reports: list[NDArray[np.int32]] = []
+    asks: list[NDArray[np.int32]] = []
+    answers: list[NDArray[np.int32]] = []
+    own: list[NDArray[np.float64]] = []
+    for release in exchange(labels, rosters, parameters, coins):
+        if adversary == "shuffle":
+            reports.append(_where(takes_part, _sorted_labels(release.noisy, rosters)))
+        elif sight.reports:
+            reports.append(_where(release.kept, release.reported))
+        if sight.asks == "nothing":
+            continue
+        peers, drawn = _choices(rosters, coins, release.round, inside)
+        own.append(drawn)
+        for scope, kept, said in ((sight.asks, asks, peers), (sight.answers, answers, release.reported)):
+            shown = takes_part & _shown(scope, everyone, peers, inside)
+            kept.append(_where(shown, said))
+
+    def stacked(rounds: list[NDArray[np.int32]], seen: bool) -> NDArray[np.int32] | None:
+        return np.array(rounds) if seen else None
+
+    return _Seen(
+        stacked(reports, sight.reports),
+        stacked(asks, sight.asks != "nothing"),
+        stacked(answers, sight.answers != "nothing"),
+        np.array(own) if own else np.zeros((parameters.rounds, len(members), 4)),
+    )
+
+
+def _where(seen: NDArray[np.bool_], values: NDArray[np.integer]) -> NDArray[np.int32]:
+    return np.where(seen, values.astype(np.int32), np.int32(_UNSEEN))
+
+
+def _choices(
+    rosters: Rosters, coins: Coins, round_: int, inside: NDArray[np.bool_]
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Whom everyone asks, by the engine's rule, and the coins of the adversary's own users; block by block."""
+    count = len(inside)
+    peers, own = np.empty(count, dtype=np.int32), [np.empty((0, 4))]
+    for start in range(0, count, BLOCK):
+        here = slice(start, min(start + BLOCK, count))
+        drawn = coins.block(round_, here.start, here.stop)
+        cluster = rosters.clusters[here]
+        place = (drawn[:, PEER] * rosters.sizes[cluster]).astype(np.int64) + rosters.starts[cluster]
+        peers[here] = place if rosters.members is None else rosters.members[place]
+        own.append(drawn[inside[here]])
+    return peers, np.concatenate(own)
+
+
+def _shown(
+    scope: Scope, askers: NDArray[np.int32], peers: NDArray[np.int32], inside: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    match scope:
+        case "nothing":
+            return np.zeros(len(askers), dtype=np.bool_)
+        case "own":
+            return np.logical_or(inside, inside[peers])
+        case "wire":
+            return np.not_equal(askers, peers)
+        case "all":
+            return np.ones(len(askers), dtype=np.bool_)
+
+
+def _sorted_labels(noisy: NDArray[np.integer], rosters: Rosters) -> NDArray[np.integer]:
+    """Each cluster's noisy labels in ascending order among its users."""
+    order = np.lexsort((noisy, rosters.clusters))
+    if rosters.members is None:
+        return noisy[order]
+    ordered = np.empty_like(noisy)
+    ordered[rosters.members] = noisy[order]
+    return ordered
+
+
+def _from_arrays(
+    adversary: str,
+    parameters: Parameters,
+    rosters: dict[int, tuple[int, ...]],
+    background: dict[int, int],
+    members: frozenset[int],
+    seen: _Seen,
+) -> View:
+    def by_user(values: NDArray[np.int32] | None) -> tuple[dict[int, int], ...] | None:
+        if values is None:
+            return None
+        shown = [(np.flatnonzero(row >= 0), row) for row in values]
+        return tuple(dict(zip(users.tolist(), row[users].tolist(), strict=True)) for users, row in shown)
+
+    asks, told = by_user(seen.asks), by_user(seen.answers)
+    answers: tuple[dict[tuple[int, int], tuple[int, ...]], ...] | None = None
+    if asks is not None and told is not None:
+        answers = tuple(
+            {(peers[asker], asker): (label,) for asker, label in labels.items()}
+            for peers, labels in zip(asks, told, strict=True)
+        )
+    coins = {
+        (user, round_): tuple(seen.coins[round_, place].tolist())
+        for place, user in enumerate(sorted(members))
+        for round_ in range(parameters.rounds)
+    }
+    users = sum(map(len, rosters.values()))
+    return View(adversary, parameters, users, rosters, background, by_user(seen.reports), asks, answers, coins, members)

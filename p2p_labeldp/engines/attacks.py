@@ -1,0 +1,224 @@
+"""Games through the engines: how well does an attack on a view tell the victim's label, against what is proved.
+
+A cluster is a trial: all trials are clusters of one exchange, so that they run at once. `play` runs it through
+the vectorized engine; `play_actors` through the actors, and reads every view from the trace they leave. For the same
+seed the two give the same result, digit for digit.
+
+The victim is the first user of the cluster; the adversary's own users, if any, are the last. Of the other honest
+users the first so many ``ones`` hold label 1 and all others label 0; unless told, as many as the accountant found to be
+the worst, so that an exact bound can be attained. The candidates are 0 and 1, however many labels there are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.adversaries.attacks import ATTACKS, LIKELIHOOD_RATIO, Attack
+from p2p_labeldp.adversaries.bounds import Bounds
+from p2p_labeldp.adversaries.evidence import evidence_of_all
+from p2p_labeldp.adversaries.game import CONFIDENCE, GameResult, judge
+from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
+from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.audit.views import View, view_of
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.engines.treatments import Treatment
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms.catalogue import TRUST
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters, Rosters
+from p2p_labeldp.mechanisms.shuffle import permuted_within
+from p2p_labeldp.privacy import account
+from p2p_labeldp.protocol.messages import KEEPER
+from p2p_labeldp.scenario import Network
+from p2p_labeldp.streams import Purpose, stream
+
+VICTIM = 0
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Game:
+    """One game's setting."""
+
+    view: str
+    cluster_size: int
+    parameters: Parameters
+    trials: int
+    seed: int
+    colluders: int = 0
+    ones: int | None = None
+    prior: float = 0.5
+
+    def __post_init__(self) -> None:
+        if int(self.trials) != self.trials or self.trials < 1:
+            raise RequestError(f"trials must be a whole number of at least 1, not {self.trials}")
+        if self.parameters.minimum_size > self.cluster_size:
+            raise RequestError(
+                f"a cluster of {self.cluster_size} abstains where {self.parameters.minimum_size} are asked for"
+            )
+        if self.view == "peer" and self.cluster_size < 2:
+            raise RequestError("the view peer needs a cluster of at least 2: the victim and the peer")
+        most = self.cluster_size - 1 - self.colluders
+        if self.ones is not None and not 0 <= self.ones <= most:
+            raise RequestError(f"ones must lie within 0..{most}, the other honest users, not {self.ones}")
+
+    @property
+    def members(self) -> range:
+        """Places of the adversary's own users."""
+        own = 1 if self.view == "peer" else self.colluders
+        return range(self.cluster_size - own, self.cluster_size)
+
+    def bounds(self) -> Bounds:
+        """What is proved about this view."""
+        parameters = self.parameters
+        accountant = account(
+            self.view,
+            cluster_size=self.cluster_size,
+            alpha=parameters.alpha,
+            theta=parameters.theta,
+            labels=parameters.labels,
+            rounds=parameters.rounds,
+            noise=parameters.noise,
+            colluders=self.colluders,
+        )
+        return Bounds(accountant, self.prior)
+
+    def others(self, bounds: Bounds) -> dict[int, int]:
+        """The labels of everyone but the victim, by place."""
+        ones = self.ones if self.ones is not None else bounds.worst_ones or 0
+        return {place: int(place <= ones) for place in range(1, self.cluster_size)}
+
+    def guilty(self) -> NDArray[np.bool_]:
+        """In which trials the victim holds label 1."""
+        return stream(self.seed, Purpose.GAME).random(self.trials) < self.prior
+
+    def labels(self, others: dict[int, int]) -> Labels:
+        """Everyone's labels: a row for each trial."""
+        row = np.array([0, *(others[place] for place in range(1, self.cluster_size))], dtype=np.int64)
+        labels = np.tile(row, (self.trials, 1))
+        labels[:, VICTIM] = self.guilty()
+        return labels
+
+    def judged(self, attack: Attack, scores: NDArray[np.float64], confidence: float, bounds: Bounds) -> GameResult:
+        ties = stream(self.seed, Purpose.GAME, 1).random(self.trials)
+        return judge(
+            self.view, attack, self.guilty(), scores, ties, prior=self.prior, confidence=confidence, bounds=bounds
+        )
+
+
+def play(
+    view: str,
+    cluster_size: int,
+    parameters: Parameters,
+    trials: int,
+    seed: int,
+    *,
+    colluders: int = 0,
+    ones: int | None = None,
+    prior: float = 0.5,
+    attack: str = LIKELIHOOD_RATIO.name,
+    confidence: float = CONFIDENCE,
+) -> GameResult:
+    """One attack on one view, ``trials`` times, by the vectorized engine."""
+    game = Game(view, cluster_size, parameters, trials, seed, colluders, ones, prior)
+    return play_each(game, (attack,), confidence=confidence)[attack]
+
+
+def play_each(
+    game: Game, attacks: Sequence[str] = tuple(ATTACKS), *, confidence: float = CONFIDENCE
+) -> dict[str, GameResult]:
+    """Several attacks on the same trials, by the vectorized engine."""
+    chosen = _chosen(attacks)
+    bounds = game.bounds()
+    evidence = evidence_of_all(seen_by_arrays(game, bounds), VICTIM)
+    return {attack.name: game.judged(attack, attack.score(evidence, (0, 1)), confidence, bounds) for attack in chosen}
+
+
+def play_actors(
+    view: str,
+    cluster_size: int,
+    parameters: Parameters,
+    trials: int,
+    seed: int,
+    *,
+    colluders: int = 0,
+    ones: int | None = None,
+    prior: float = 0.5,
+    attack: str = LIKELIHOOD_RATIO.name,
+    confidence: float = CONFIDENCE,
+    hosting: str = "user",
+) -> GameResult:
+    """The same by the actors engine, each view read from the trace."""
+    game = Game(view, cluster_size, parameters, trials, seed, colluders, ones, prior)
+    (chosen,) = _chosen((attack,))
+    bounds = game.bounds()
+    seen = seen_by_actors(game, bounds, hosting=hosting)
+    victims = range(VICTIM, trials * cluster_size, cluster_size)
+    scores = [chosen(seen.within(cluster), victim) for cluster, victim in enumerate(victims)]
+    return game.judged(chosen, np.array(scores), confidence, bounds)
+
+
+def _chosen(attacks: Sequence[str]) -> list[Attack]:
+    for name in attacks:
+        if name not in ATTACKS:
+            raise RequestError(f"attack must be one of {', '.join(ATTACKS)}, not {name!r}")
+    return [ATTACKS[name] for name in attacks]
+
+
+def seen_by_arrays(game: Game, bounds: Bounds) -> ClusterViews:
+    """The adversary's views of a game's trials, from one exchange on arrays."""
+    others = game.others(bounds)
+    coins = SeededCoins(game.seed)
+    return views_of_exchange(
+        game.labels(others), game.parameters, coins, game.view, members=game.members, background=others
+    )
+
+
+def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View:
+    """The view of a run of actors in which every trial is a cluster; users count on from one to the next."""
+    parameters, size, coins = game.parameters, game.cluster_size, SeededCoins(game.seed)
+    others = game.others(bounds)
+    clusters = np.repeat(np.arange(game.trials), size)
+    labels = game.labels(others).ravel()
+    population = Population(np.zeros((len(labels), 1), dtype=np.float32), labels, lambda ids, _: clusters[ids])
+    starts = range(0, len(labels), size)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.msgpack"
+        with path.open("wb") as file:
+            Simulation(
+                population,
+                parameters,
+                coins,
+                Network(),
+                hosting=hosting,
+                seed=game.seed,
+                treatment=_shuffling(game) if game.view == "shuffle" else None,
+                write=file.write,
+            ).run()
+        return view_of(
+            Trace.open(path),
+            game.view,
+            members=[start + place for start in starts for place in game.members],
+            background={start + place: label for start in starts for place, label in others.items()},
+            parameters=parameters,
+            coins=coins,
+        )
+
+
+def _shuffling(game: Game) -> Treatment:
+    """Users hand their noisy labels to a shuffler, once: so there is one round."""
+    if game.parameters.rounds > 1:
+        raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
+
+    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
+        return users, permuted_within(labels, Rosters.of(clusters), stream(game.seed, Purpose.KEEPER))
+
+    return Treatment("shuffle", TRUST["shuffle"], KEEPER, game.parameters.alpha, {}, work)

@@ -1,0 +1,165 @@
+"""Traces of deployments: causal order in place of time, no true labels, and what that leaves to be seen."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from p2p_labeldp.audit import audit_runs
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Scenario
+
+Make = Callable[..., Scenario]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(["network.latency=0.25"], id="sticky noise"),
+        pytest.param(["network.latency=0.1", "network.jitter=0.5"], id="messages overtake each other"),
+        pytest.param(["mechanism.noise=fresh", "mechanism.rounds=3"], id="fresh noise"),
+        pytest.param(["clusters.minimum_size=21"], id="some abstain"),
+        pytest.param(["coins.source=system"], id="the system's coins"),
+    ],
+)
+def test_honest_runs_pass_in_every_causal_order(
+    settings: list[str], small_scenario: Make, runs: SimpleNamespace, tmp_path: Path
+) -> None:
+    for seed in range(3):
+        scenario = small_scenario(*settings, seed=seed)
+        run(scenario, out=tmp_path / f"{seed}", hosting=("user", "cluster")[seed % 2])
+        for order in range(4):
+            out = tmp_path / f"{seed}-{order}"
+            runs.deployed(tmp_path / f"{seed}", out, order, scenario.network.latency)
+            assert audit_runs([out]).runs[0].violations == []
+
+
+def test_the_orders_are_really_other_orders(small_scenario: Make, runs: SimpleNamespace, tmp_path: Path) -> None:
+    """In a simulation everyone is assigned before anyone asks, and everyone has asked before anyone answers."""
+    run(small_scenario("network.latency=0.25"), out=tmp_path / "run")
+    records = runs.read(runs.deployed(tmp_path / "run", tmp_path / "deployed", latency=0.25))[1]
+    assigned: set[int] = set()
+    early, kinds = Counter[str](), []
+    for _, _, _, receiver, (kind, *_) in records:
+        kinds.append(kind)
+        if kind == "assignment":
+            assigned.add(receiver)
+        elif kind == "ask":
+            early[kind] += receiver not in assigned
+    assert early["ask"] > 5
+    assert kinds.index("report") < len(kinds) - 1 - kinds[::-1].index("assignment")
+
+
+@pytest.fixture
+def deployed(small_scenario: Make, runs: SimpleNamespace, tmp_path: Path) -> Callable[..., Path]:
+    def make(*settings: str) -> Path:
+        run(small_scenario(*settings), out=tmp_path / "run")
+        out: Path = runs.deployed(tmp_path / "run", tmp_path / "deployed")
+        return out
+
+    return make
+
+
+def test_flips_are_not_tested_where_nobody_knows_true_labels(deployed: Callable[..., Path]) -> None:
+    audit = audit_runs([deployed()])
+    assert audit.passed
+    assert {test.name for test in audit.tests} == {
+        "subsampling", "self_asks", "choice_of_place", "choice_beside_oneself",
+    }  # fmt: skip
+
+
+def change_an_answer(folder: Path, runs: SimpleNamespace, chosen: Callable[[list[Any], list[list[Any]]], bool]) -> None:
+    header, records = runs.read(folder)
+    answers = [record for record in records if record[4][0] == "answer"]
+    answer = next(record for record in answers if chosen(record, records))
+    answer[4][2] = (answer[4][2] + 1) % 3
+    runs.write(folder, header, records)
+
+
+def lonely(answer: list[Any], records: list[list[Any]]) -> bool:
+    """Whether nobody else was answered by the same user, and the receiver has not reported what she heard."""
+    _, _, sender, receiver, (_, round_, _) = answer
+    spoken = sum(record[2] == sender and record[4][0] == "answer" for record in records)
+    return spoken == 1 and [receiver, -2, ["report", round_]] not in [[*r[2:4], r[4][:2]] for r in records]
+
+
+def test_a_consistent_lie_about_one_dropped_answer_goes_unseen(
+    deployed: Callable[..., Path], runs: SimpleNamespace
+) -> None:
+    """The documented limit: the seed says that a label was moved and how far, and the label itself is unknown."""
+    folder = deployed("mechanism.rounds=1", "mechanism.theta=0.3")
+    change_an_answer(folder, runs, lonely)
+    assert audit_runs([folder]).passed
+
+
+def test_answers_of_two_rounds_must_come_from_one_true_label(
+    deployed: Callable[..., Path], runs: SimpleNamespace
+) -> None:
+    """With fresh noise they may differ, but only as the seed has it; every answer is dropped, so no report tells."""
+
+    def first_of_two(answer: list[Any], records: list[list[Any]]) -> bool:
+        spoken = Counter(record[4][1] for record in records if record[2] == answer[2] and record[4][0] == "answer")
+        return spoken[0] == spoken[1] == 1 and answer[4][1] == 0
+
+    folder = deployed("mechanism.noise=fresh", "mechanism.theta=0")
+    change_an_answer(folder, runs, first_of_two)
+    assert {found.invariant for found in audit_runs([folder]).runs[0].violations} == {"coins"}
+
+
+def test_a_report_that_the_learner_lost_is_missed(deployed: Callable[..., Path], runs: SimpleNamespace) -> None:
+    """The trace has one report more than reports.npz; nobody is missing who could have sent it late."""
+    folder = deployed()
+    header, records = runs.read(folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    outcomes = summary["outcomes_by_round"]
+    dropped = next(place for place, record in enumerate(records) if record[4] == ["done", 0, "dropped"])
+    user = records[dropped][2]
+    heard = next(r[4][2] for r in records if r[3] == user and r[4][:2] == ["answer", 0])
+    records[dropped][4][2] = "reported"
+    records.insert(dropped, [0, 0.0, user, -2, ["report", 0, heard]])
+    next(record for record in records if record[4][:2] == ["closed", 0])[4][2] += 1
+    outcomes[0] |= {"reported": outcomes[0]["reported"] + 1, "dropped": outcomes[0]["dropped"] - 1}
+    runs.write(folder, header, runs.timed_anew(records))
+    runs.edit_summary(
+        folder,
+        outcomes_by_round=outcomes,
+        messages_by_kind=Counter(record[4][0] for record in records),
+    )
+    text = (folder / "scenario.toml").read_text()
+    (folder / "scenario.toml").write_text(text.replace('source = "seeded"', 'source = "system"'))
+    found = audit_runs([folder]).runs[0].violations
+    assert [str(violation) for violation in found] == [
+        f"summary: at the end: reports.npz has no label of user {user} in round 0, but the trace has {heard}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "summary", "words"),
+    [
+        ({"clock": "virtual"}, {}, "different runs: one is of a deployment, one is not"),
+        ({}, {"engine": "actors", "virtual_seconds": 1.0}, "different runs: one is of a deployment, one is not"),
+        ({}, {"virtual_seconds": 1.0}, "virtual_seconds is missing or not of type NoneType"),
+        ({"clock": "sundial"}, {}, "the header's clock must be virtual or wall"),
+        ({}, {"outcomes_by_round": [3]}, "outcomes_by_round must list what was counted in each round"),
+    ],
+)
+def test_a_folder_that_does_not_know_what_it_is_is_refused(
+    header: dict[str, Any],
+    summary: dict[str, Any],
+    words: str,
+    deployed: Callable[..., Path],
+    runs: SimpleNamespace,
+) -> None:
+    folder = deployed()
+    before, records = runs.read(folder)
+    runs.write(folder, before | header, records)
+    runs.edit_summary(folder, **summary)
+    with pytest.raises(RequestError, match=words):
+        audit_runs([folder])

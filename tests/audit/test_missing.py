@@ -1,0 +1,394 @@
+"""Runs in which users fall silent or are late: honest ones pass, and what the missing say is still checked.
+
+Each run is audited as it was simulated, and told as a deployment in several orders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from p2p_labeldp.audit import audit_runs
+from p2p_labeldp.audit.rules import Violation
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.messages import (
+    LEARNER,
+    Answer,
+    Ask,
+    Assignment,
+    Done,
+    Features,
+    Goodbye,
+    Message,
+    Outgoing,
+    Report,
+    Round,
+)
+from p2p_labeldp.protocol.user import User
+from p2p_labeldp.scenario import Scenario, parse_scenario
+
+Record = list[Any]
+NOBODY = 10**9
+
+SCENARIO = """
+[data]
+name = "synthetic"
+users = 40
+groups = 2
+labels = 3
+[clusters]
+method = "given"
+minimum_size = 5
+[mechanism]
+alpha = 0.3
+theta = 0.7
+rounds = 2
+[network]
+latency = 0.25
+"""
+
+
+class Silent(User):
+    """Answers nobody, so that her askers go missing; she may finish herself."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return () if type(message) is Ask else super().receive(sender, message)
+
+
+class NeverBegins(User):
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return () if type(message) is Assignment else super().receive(sender, message)
+
+
+class StopsAfterAsking(User):
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return super().receive(sender, message) if type(message) in (Assignment, Goodbye) else ()
+
+
+class StopsAfterReporting(User):
+    """Her last word to the coordinator never leaves."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return [pair for pair in super().receive(sender, message) if type(pair[1]) is not Done]
+
+
+class Late(User):
+    """Says nothing, of some kinds, before she hears that the round is over; then she says it all."""
+
+    __slots__ = ("_held", "kinds")
+
+    def __init__(self, id_: int, label: int, host: Host, *kinds: type) -> None:
+        super().__init__(id_, label, host)
+        self.kinds = kinds
+        self._held: list[Outgoing] = []
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        held = []
+        if type(message) in (Round, Goodbye):
+            held, self._held = self._held, []
+        out = super().receive(sender, message)
+        self._held += [pair for pair in out if type(pair[1]) in self.kinds]
+        return [*held, *(pair for pair in out if type(pair[1]) not in self.kinds)]
+
+
+Make = Callable[[int, int, Host], User]
+ABSENCES: dict[str, Make] = {
+    "answers nobody": Silent,
+    "never begins": NeverBegins,
+    "stops after asking": StopsAfterAsking,
+    "stops after reporting": StopsAfterReporting,
+    "asks late": lambda *user: Late(*user, Ask),
+    "answers late": lambda *user: Late(*user, Answer),
+    "reports late": lambda *user: Late(*user, Report, Done),
+    "is done late": lambda *user: Late(*user, Done),
+    "is late with everything": lambda *user: Late(*user, Ask, Answer, Report, Done),
+}
+
+
+def with_users(users: dict[int, Make]) -> Callable[[Simulation], None]:
+    def prepare(simulation: Simulation) -> None:
+        for user, make in users.items():
+            simulation.users[user] = make(user, int(simulation.population.labels[user]), simulation.host)
+
+    return prepare
+
+
+def scenario(*settings: str, seed: int | None = None) -> Scenario:
+    return parse_scenario(SCENARIO, "missing", settings, seed)
+
+
+def violations(folder: Path) -> list[Violation]:
+    return audit_runs([folder]).runs[0].violations
+
+
+def kinds_of(found: list[Violation]) -> set[str]:
+    return {violation.invariant for violation in found}
+
+
+def forget_the_seed(folder: Path) -> None:
+    """Say that the coins were the operating system's: the audit must do without them."""
+    text = (folder / "scenario.toml").read_text()
+    assert 'source = "seeded"' in text
+    (folder / "scenario.toml").write_text(text.replace('source = "seeded"', 'source = "system"'))
+
+
+@pytest.fixture
+def told(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., list[Path]]:
+    """Run folders of one run: as it was simulated, and as a deployment in several orders."""
+
+    def tell(users: dict[int, Make], *settings: str, seed: int | None = None, hosting: str = "user") -> list[Path]:
+        out = tmp_path / f"run-{seed}-{hosting}"
+        chosen = scenario(*settings, seed=seed)
+        run(chosen, out=out, prepare=with_users(users), hosting=hosting)
+        latency = chosen.network.latency
+        return [out, *(runs.deployed(out, tmp_path / f"{out.name}-{order}", order, latency) for order in range(3))]
+
+    return tell
+
+
+@pytest.mark.parametrize("absence", ABSENCES)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param([], id="sticky"),
+        pytest.param(["mechanism.noise=fresh", "coins.source=system", "network.jitter=2"], id="fresh and jittered"),
+        pytest.param(["network.latency=0", "mechanism.rounds=1"], id="one round"),
+    ],
+)
+def test_honest_runs_with_missing_users_pass(
+    absence: str, settings: list[str], told: Callable[..., list[Path]]
+) -> None:
+    for hosting in ("user", "cluster"):
+        for folder in told({3: ABSENCES[absence], 8: ABSENCES[absence]}, *settings, hosting=hosting):
+            assert violations(folder) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_they_pass_when_users_go_missing_in_every_way_at_once(seed: int, told: Callable[..., list[Path]]) -> None:
+    users = {user * 4 + seed % 4: make for user, make in enumerate(ABSENCES.values())}
+    settings = ["network.jitter=1"] if seed % 2 else []
+    simulated, *others = told(users, *settings, seed=seed)
+    assert json.loads((simulated / "summary.json").read_text())["missing"]
+    for folder in (simulated, *others):
+        assert violations(folder) == []
+
+
+def test_late_messages_are_really_in_the_traces(told: Callable[..., list[Path]], runs: SimpleNamespace) -> None:
+    ways = ("asks late", "answers late", "answers late", "reports late", "reports late")
+    folder = told({4 * place: ABSENCES[way] for place, way in enumerate(ways)})[0]
+    records = runs.read(folder)[1]
+    closed = next(place for place, record in enumerate(records) if record[4][:2] == ["closed", 0])
+    late = Counter(record[4][0] for record in records[closed:] if record[4][1:2] == [0])
+    assert {"ask", "answer", "report", "done"} <= set(late)
+    refused = {record[4][2] for record in records if record[4][0] == "refusal"}
+    assert {"ask", "answer", "done"} <= refused
+
+
+@pytest.fixture
+def two_never_came(runs: SimpleNamespace, tmp_path: Path) -> Path:
+    """Users 3 and 8 never said hello: what the simulation makes of their hellos to nobody is struck out."""
+
+    class Absent(User):
+        __slots__ = ()
+
+        def hello(self, features: Features) -> Outgoing:
+            return NOBODY, super().hello(features)[1]
+
+    out = tmp_path / "run"
+    run(scenario(), out=out, prepare=with_users({3: Absent, 8: Absent}))
+    header, records = runs.read(out)
+    recount(runs, out, header, [record for record in records if NOBODY not in record[2:4]])
+    return out
+
+
+def recount(runs: SimpleNamespace, folder: Path, header: dict[str, Any], records: list[Record]) -> None:
+    """Put other records into a run folder, numbered anew, and count them in its summary."""
+    runs.write(folder, header, [[number, *record[1:]] for number, record in enumerate(records)])
+    runs.edit_summary(folder, messages_by_kind=Counter(record[4][0] for record in records))
+
+
+def test_users_who_never_say_hello_are_not_missed(two_never_came: Path, runs: SimpleNamespace, tmp_path: Path) -> None:
+    for folder in (two_never_came, runs.deployed(two_never_came, tmp_path / "deployed", latency=0.25)):
+        assert violations(folder) == []
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_hello_that_comes_too_late_may_stand_anywhere_in_a_deployment(
+    refused: bool, two_never_came: Path, runs: SimpleNamespace, tmp_path: Path
+) -> None:
+    folder = runs.deployed(two_never_came, tmp_path / "deployed", latency=0.25)
+    header, records = runs.read(folder)
+    features = next(record[4][2] for record in records if record[4][0] == "hello")
+    hello = [0, 0.0, 3, -1, ["hello", 1, features]]
+    refusal = [0, 0.0, -1, -3, ["refusal", 3, "hello", "out_of_order: user 3 says hello after users were assigned"]]
+    for place in (0, len(records) // 2, len(records)):
+        late = [*records[:place], hello, *records[place:], *([refusal] if refused else [])]
+        recount(runs, folder, header, runs.timed_anew(late))
+        assert violations(folder) == []
+    assigned = [0, 0.0, -1, 3, ["assignment", 0, 19, 0]]
+    recount(runs, folder, header, runs.timed_anew([*late, assigned]))
+    assert kinds_of(violations(folder)) == {"assigned_once"}
+
+
+def test_a_run_to_which_nobody_came_passes(runs: SimpleNamespace, tmp_path: Path) -> None:
+    class Wrong(User):
+        __slots__ = ()
+
+        def hello(self, features: Features) -> Outgoing:
+            return NOBODY, super().hello(features)[1]
+
+    run(scenario(), out=tmp_path / "run", prepare=with_users(dict.fromkeys(range(40), Wrong)))
+    header, records = runs.read(tmp_path / "run")
+    recount(runs, tmp_path / "run", header, [record for record in records if NOBODY not in record[2:4]])
+    for folder in (tmp_path / "run", runs.deployed(tmp_path / "run", tmp_path / "deployed")):
+        assert violations(folder) == []
+
+
+# Who is missing.
+
+
+def test_only_users_on_the_list_may_be_missing_and_all_on_it_must_be(
+    told: Callable[..., list[Path]], runs: SimpleNamespace
+) -> None:
+    for folder in told({3: StopsAfterAsking, 8: StopsAfterReporting}):
+        missing = json.loads((folder / "summary.json").read_text())["missing"]
+        assert {3, 8} <= set(missing)
+        for user in missing:
+            runs.edit_summary(folder, missing=[other for other in missing if other != user])
+            assert "closed" in kinds_of(violations(folder))
+        # What the coordinator counted leaves room for those, not for everyone.
+        runs.edit_summary(folder, missing=list(range(40)))
+        assert "summary" in kinds_of(violations(folder))
+
+
+def test_a_number_of_reports_that_the_coordinator_did_not_count_is_caught(
+    told: Callable[..., list[Path]], runs: SimpleNamespace
+) -> None:
+    for folder in told(dict.fromkeys((3, 8, 9), ABSENCES["is done late"])):
+        header, records = runs.read(folder)
+        closed = next(record for record in records if record[4][0] == "closed")
+        announced = closed[4][2]
+        for other in (announced - 1, announced + 1):
+            closed[4][2] = other
+            runs.write(folder, header, records)
+            assert kinds_of(violations(folder)) & {"closed", "summary"}
+
+
+# Dishonest users who go missing.
+
+
+class Misreports(StopsAfterReporting):
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return [(to, _otherwise(out) if to == LEARNER else out) for to, out in super().receive(sender, message)]
+
+
+class MisreportsLate(Late):
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return [(to, _otherwise(out) if to == LEARNER else out) for to, out in super().receive(sender, message)]
+
+
+class AsksOutside(User):
+    """Asks the next user of another cluster, who refuses."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return [
+            (next(user for user in range(40) if user not in self._roster) if type(out) is Ask else to, out)
+            for to, out in super().receive(sender, message)
+        ]
+
+
+class AsksEveryone(StopsAfterAsking):
+    """Goes missing so as to hear more than one answer."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        out = super().receive(sender, message)
+        return [*out, *((user, Ask(0)) for user in self._roster)] if type(message) is Assignment else out
+
+
+class TwoFaced(StopsAfterReporting):
+    """Tells every other asker something else."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        out = super().receive(sender, message)
+        return [(to, _otherwise(said) if type(said) is Answer and to % 2 else said) for to, said in out]
+
+
+class ReportsTwice(StopsAfterReporting):
+    """Reports the next round's label in advance as well, which the learner has no reason to refuse."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        out = super().receive(sender, message)
+        return [*out, *((to, Report(1, said.label)) for to, said in out if type(said) is Report and said.round == 0)]
+
+
+def _otherwise(message: Any) -> Any:
+    return type(message)(message.round, (message.label + 1) % 3)
+
+
+@pytest.mark.parametrize(
+    ("liar", "invariant"),
+    [
+        (Misreports, "report_is_answer"),
+        (lambda *user: MisreportsLate(*user, Report, Done), "report_is_answer"),
+        (AsksOutside, "asked_inside_cluster"),
+        (AsksEveryone, "asked_once"),
+        (TwoFaced, "same_answer"),
+        (ReportsTwice, "report_is_answer"),
+    ],
+)
+@pytest.mark.parametrize("seed_is_known", [True, False])
+def test_what_a_missing_user_says_is_checked_all_the_same(
+    liar: Make, invariant: str, seed_is_known: bool, told: Callable[..., list[Path]]
+) -> None:
+    """Where the seed is known its coins may give her away first."""
+    liars = dict.fromkeys((3, 8, 9, 20, 21, 30), liar)
+    for folder in told(liars, "mechanism.theta=1"):
+        missing = json.loads((folder / "summary.json").read_text())["missing"]
+        assert set(liars) <= set(missing)
+        if not seed_is_known:
+            forget_the_seed(folder)
+        found = kinds_of(violations(folder))
+        assert invariant in found or (seed_is_known and "coins" in found)
+
+
+def test_late_answers_must_agree_too(told: Callable[..., list[Path]], runs: SimpleNamespace) -> None:
+    """Of a user's answers that came too late, and were refused for it, one is made another label."""
+    late = (3, 8, 9)
+    for folder in told(dict.fromkeys(late, ABSENCES["answers late"])):
+        forget_the_seed(folder)
+        header, records = runs.read(folder)
+        answers = [record for record in records if record[4][0] == "answer"]
+        spoken = Counter(record[2] for record in answers)
+        refused = {(record[4][1], record[2]) for record in records if record[4][0] == "refusal"}
+        changed = next(a for a in answers if a[2] in late and spoken[a[2]] > 1 and (a[2], a[3]) in refused)
+        changed[4][2] = (changed[4][2] + 1) % 3
+        runs.write(folder, header, records)
+        assert "same_answer" in kinds_of(violations(folder))

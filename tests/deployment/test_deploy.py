@@ -1,0 +1,321 @@
+"""``deploy`` from its command line to its folder, and nodes that cannot begin: what they say and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import PATIENCE, Fleet, Machine, Watch, audited, fleet, nodes_of
+
+from p2p_labeldp.cli import main
+from p2p_labeldp.deployment.logs import FACTS
+from p2p_labeldp.scenario import parse_scenario
+
+CLASSES = ("zebrafish", "quicksilver")
+SMALL = parse_scenario("""
+[data]
+name = "synthetic"
+users = 60
+groups = 1
+[clusters]
+method = "given"
+minimum_size = 5
+""")
+NULL = ("hosting", "nonprivate_accuracy", "majority_accuracy", "phi", "psi", "virtual_seconds")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scenario of forty people whose labels are words that appear nowhere else."""
+    folder = tmp_path_factory.mktemp("words")
+    rows = "".join(f"{n % 7},{n % 3},{CLASSES[n % 5 < 2]}\n" for n in range(50))
+    (folder / "people.csv").write_text("height,age,creature\n" + rows, encoding="utf-8")
+    path = folder / "words.toml"
+    path.write_text(
+        f"""
+[data]
+name = "csv"
+path = "{folder / "people.csv"}"
+label_column = "creature"
+[clusters]
+count = 1
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+theta = 0.8
+rounds = 2
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(words: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What ``run`` makes of it."""
+    out = tmp_path_factory.mktemp("expected") / "run"
+    assert main(["run", str(words), "--out", str(out)]) == 0
+    found: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders go, so that those left behind are seen."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+# The whole deployment.
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4])
+def test_any_number_of_hosts_gives_what_run_gives_and_no_label_shows(
+    hosts: int,
+    words: Path,
+    expected: dict[str, Any],
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "run"
+    monkeypatch.setenv("P2P_LABELDP_STATE", "/nowhere")  # of the caller, and none of the nodes' business
+    with Watch(os.getpid()) as watch:
+        assert main(["deploy", str(words), "--hosts", str(hosts), "--out", str(out), "--json"]) == 0
+    printed, said = capsys.readouterr()
+    assert said == ""
+    summary = json.loads(printed)
+    for key in ("noisy_sha256", "users", "reports", "clusters", "accuracy", "privacy", "outcomes_by_round"):
+        assert summary[key] == expected[key], key
+    assert (summary["engine"], summary["hosts"]) == ("deployment", hosts)
+    assert {key: summary[key] for key in NULL} == dict.fromkeys(NULL)
+    assert summary == json.loads((out / "summary.json").read_text(encoding="utf-8")) | {"out": str(out)}
+    check_folder(out, hosts)
+    assert audited(out).passed
+    assert not any(temporary.iterdir())
+    assert len(watch.words) == 3 + hosts
+    logs = [path.read_bytes() for path in sorted((out / "logs").iterdir())]
+    for seen in (*logs, *watch.words.values(), *watch.environments.values()):
+        assert not any(label.encode() in seen for label in CLASSES)
+    assert not any(b"P2P_LABELDP_STATE" in seen for seen in watch.environments.values())
+
+
+def check_folder(out: Path, hosts: int) -> None:
+    """What a deployment leaves, and who may read it."""
+    names = {"summary.json", "scenario.toml", "manifest.json", "reports.npz", "trace.msgpack", "logs"}
+    assert {path.name for path in out.iterdir()} == names  # no population.npz: nobody knows everyone's label
+    assert mode(out) == mode(out / "logs") == 0o700
+    assert mode(out / "trace.msgpack") == 0o600
+    hosts_logs = {f"users-{number + 1}.jsonl" for number in range(hosts)}
+    assert {path.name for path in (out / "logs").iterdir()} == hosts_logs | {
+        "coordinator.jsonl",
+        "learner.jsonl",
+        "auditor.jsonl",
+    }
+    for path in (out / "logs").iterdir():
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert {"listening", "left"} <= {line["event"] for line in lines}
+        for line in lines:
+            assert line.keys() <= FACTS | {"time", "level"}
+            assert line["node"] == path.stem
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def deploying(machine: Machine, scenario: Path, place: Path, temporary: Path) -> int:
+    """A ``deploy`` of its own process, which writes what it says to ``place/said``."""
+    words = ["deploy", str(scenario), "--hosts", "1", "--out", str(place / "run")]
+    log = str(place / "said")
+    pid: int = machine.ask("start", words=words, log=log, patches={"tempfile.tempdir": str(temporary)})
+    return pid
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return found
+
+
+def log_of(temporary: Path, name: str) -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in temporary.glob(f"*/logs/{name}.jsonl"))
+
+
+def test_a_node_that_dies_is_named_with_what_it_said_last(
+    machine: Machine, words: Path, tmp_path: Path, temporary: Path
+) -> None:
+    pid = deploying(machine, words, tmp_path, temporary)
+    until(lambda: "listening" in log_of(temporary, "users-1"))
+    nodes = nodes_of(pid)
+    victim = next(node for node, line in nodes.items() if b"\0users\0" in line)
+    os.kill(victim, signal.SIGKILL)
+    assert until(lambda: machine.ask("status", pid=pid)) == 3
+    said = (tmp_path / "said").read_text(encoding="utf-8")
+    assert said.startswith("p2p-labeldp: users-1 died with status -9; it last said: ")
+    assert "listening 127.0.0.1:" in said
+    assert said.count("\n") == 1
+    nothing_is_left(tmp_path, temporary, nodes)
+
+
+def test_an_interrupt_leaves_neither_processes_nor_folders(
+    machine: Machine, words: Path, tmp_path: Path, temporary: Path
+) -> None:
+    pid = deploying(machine, words, tmp_path, temporary)
+    until(lambda: "listening" in log_of(temporary, "coordinator"))
+    nodes = nodes_of(pid)
+    assert len(nodes) == 4
+    assert machine.ask("signal", pid=pid, number=int(signal.SIGINT))
+    assert until(lambda: machine.ask("status", pid=pid)) == 3
+    assert (tmp_path / "said").read_text(encoding="utf-8") == "p2p-labeldp: interrupted; nothing was kept\n"
+    nothing_is_left(tmp_path, temporary, nodes)
+
+
+def nothing_is_left(place: Path, temporary: Path, nodes: dict[int, bytes]) -> None:
+    assert sorted(path.name for path in place.iterdir()) == ["said", "temporary"]
+    assert not any(temporary.iterdir())
+    for node, line in nodes.items():
+        cmdline = Path(f"/proc/{node}/cmdline")
+        assert not cmdline.exists() or cmdline.read_bytes() != line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["quickstart", "--hosts", "0"], "--hosts 0 is not allowed; it must be from 1 to 256"),
+        (["quickstart", "--hosts", "300"], "--hosts 300 is not allowed; it must be from 1 to 256"),
+        (["quickstart", "--set", "mechanism.kind=shuffle"], "mechanism.kind = shuffle cannot be deployed"),
+        (["nonsense"], "nonsense: neither a file nor a shipped scenario"),
+        (["nonsense.toml"], "nonsense.toml: there is no such scenario file"),
+        (["quickstart", "--out", "taken"], "--out taken: exists already"),
+        (["quickstart", "--set", "data.name=csv", "--set", "data.path=gone.csv"], "there is no file gone.csv"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_request_is_answered_in_one_line_and_leaves_nothing(
+    arguments: list[str],
+    complaint: str,
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "something").touch()
+    assert main(["deploy", *arguments]) == 2
+    printed, said = capsys.readouterr()
+    assert printed == ""
+    assert said.startswith("p2p-labeldp: ")
+    assert said.count("\n") == 1
+    assert complaint in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken", "temporary"]
+    assert not any(temporary.iterdir())
+
+
+# Nodes started one by one.
+
+
+def refused(nodes: Fleet, name: str, status: int = 2) -> str:
+    """What a node said that could not go on: one line, and nothing after it."""
+    assert nodes.wait(name) == {name: status}
+    texts = [line["text"] for line in nodes.said(name) if not line["event"]]
+    assert len(texts) == 1, texts
+    assert nodes.said(name)[-1]["event"] == ""
+    return str(texts[0]).removeprefix("p2p-labeldp: ")
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"more": ("--set", "mechanism.alpha=0.3")}, "the scenario differs in mechanism.alpha"),
+        ({"patches": {"p2p_labeldp.deployment.node.VERSION": 99}}, "protocol version 1, but this is 99"),
+    ],
+    ids=["scenario", "version"],
+)
+@pytest.mark.parametrize("odd", ["users-1", "learner"])
+def test_a_node_of_another_scenario_or_version_says_so_and_the_others_wait(
+    how: dict[str, Any], reason: str, odd: str, machine: Machine, tmp_path: Path
+) -> None:
+    often = {"p2p_labeldp.deployment.node.REMIND": 0.5}
+    with fleet(machine, SMALL, 2, tmp_path / "work") as nodes:
+        nodes.start(*(name for name in nodes.names if name != odd), patches=often)
+        nodes.start(odd, **how)
+        assert reason in refused(nodes, odd)
+        if odd == "learner":
+            nodes.wait_for("coordinator", "waiting", **{"for": "the learner", "missing": "learner"})
+        else:
+            nodes.wait_for("coordinator", "waiting", **{"for": "users hosts: 1 came of 2", "missing": ""})
+            nodes.wait_for("users-2", "waiting", **{"for": "the coordinator to hand out shares"})
+        assert nodes.heard("coordinator", "refused")
+        assert all(nodes.status(name) is None for name in nodes.names if name != odd)
+
+
+def test_a_port_in_use_is_named(machine: Machine, tmp_path: Path) -> None:
+    with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
+        address = nodes.scenario.deployment.coordinator
+        host, _, port = address.rpartition(":")
+        with socket.create_server((host, int(port))):
+            nodes.start("coordinator")
+            assert refused(nodes, "coordinator") == f"cannot listen on {address}: Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (Path.unlink, "cannot be read: No such file or directory"),
+        (lambda key: key.chmod(0o644), "others may read it; chmod 600 makes it yours alone"),
+        (lambda key: key.write_text("-----BEGIN NONSENSE-----\n"), "not a private key in PEM form"),
+    ],
+    ids=["missing", "readable by others", "nonsense"],
+)
+def test_a_key_that_cannot_be_used_is_named(
+    spoil: Callable[[Path], Any], complaint: str, machine: Machine, tmp_path: Path
+) -> None:
+    with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
+        key = nodes.work / "certs" / "learner" / "key.pem"
+        spoil(key)
+        nodes.start("learner")
+        said = refused(nodes, "learner")
+        assert said.startswith(f"{key}: ")
+        assert complaint in said
+
+
+def test_a_state_folder_that_another_process_uses_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
+        nodes.start("coordinator")
+        nodes.wait_for("coordinator", "listening")
+        first = nodes.pids["coordinator"]
+        nodes.start("coordinator")
+        state = nodes.work / "state" / "coordinator"
+        assert refused(nodes, "coordinator") == f"--state {state}: another process uses it; one node, one state folder"
+        assert machine.ask("status", pid=first) is None
+        assert machine.ask("signal", pid=first, number=int(signal.SIGKILL))
+
+
+def test_a_journal_that_cannot_be_written_ends_the_node_before_it_says_more(machine: Machine, tmp_path: Path) -> None:
+    """No file may grow beyond 60 kB, as on a disk that is full."""
+    with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
+        nodes.start("coordinator", "learner", "auditor")
+        nodes.start("users-1", file_size=60_000)
+        journal = nodes.work / "state" / "users-1" / "journal.sqlite"
+        assert refused(nodes, "users-1", status=3).startswith(f"{journal}: cannot be written: ")
+        nodes.start("users-1")  # there is room again
+        nodes.finish()
+        assert nodes.heard("users-1", "replayed")
+        nodes.collect(tmp_path / "run")
+    assert audited(tmp_path / "run").passed

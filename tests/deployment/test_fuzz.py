@@ -1,0 +1,386 @@
+"""More than a hundred thousand things that no honest peer says: each is refused or understood, and no more happens.
+
+Parts are taken from the middle of a run. What peers other than the coordinator say there, be it garbage or a real item
+with a bit changed, may raise nothing, may make a part say nothing that is not its to say, and honest users
+finish as if nothing had been said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+from deployment_model import Model
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mutations import Mutations, pack
+
+from p2p_labeldp.deployment import parts as parts_module
+from p2p_labeldp.deployment.items import (
+    MAX_BODY,
+    Column,
+    Item,
+    Join,
+    Mail,
+    Quiet,
+    Ready,
+    Records,
+    Traced,
+    Written,
+    decode_item,
+    encode_item,
+    salvage,
+)
+from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.parts import SINGLES
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.network import frames
+from p2p_labeldp.network.frames import FrameReader
+from p2p_labeldp.protocol.messages import (
+    HOST,
+    MAX_FRAME,
+    Envelope,
+    Hello,
+    Refused,
+)
+from p2p_labeldp.scenario import Scenario, parse_scenario, replace
+
+SMALL = parse_scenario("""
+[data]
+name = "synthetic"
+users = 24
+[clusters]
+count = 2
+minimum_size = 3
+[mechanism]
+alpha = 0.2
+theta = 0.7
+rounds = 2
+""")
+CALIBRATED = replace(SMALL, clusters__method="given", mechanism__epsilon=2.0)
+ENEMY = f"{3:064x}"  # a host with a share
+STRANGER = f"{9:064x}"  # one without
+POINTS = (2, 9, 20, 45, 70, 90, 120)  # steps of a run: gathering, meeting, hellos, both rounds, the end
+FRAMES, STREAMS, ITEMS = 60_000, 4_000, 30_000  # cases
+TAKES = 200  # cases for each part, peer and point
+HEARD = 0.8  # of these the least that are tried; the others might do what the peer has a right to do
+
+
+@cache
+def corpus(scenario: Scenario = SMALL) -> list[bytes]:
+    """Every item of an honest run."""
+    model = Model(scenario, 3, seed=1)
+    model.run()
+    return [body for said in model.streams.values() for _, body in said]
+
+
+@cache
+def framed() -> list[bytes]:
+    sent = [frames.Item(number, number, body) for number, body in enumerate(corpus())]
+    return [
+        frames.pack(frame)[4:]
+        for frame in (
+            *sent,
+            frames.Open(1, "data.users=1", "a run", 3),
+            frames.Ack(7),
+            frames.Ping(),
+            frames.Bye("why"),
+        )
+    ]
+
+
+# Frames
+
+
+def test_no_frame_raises_anything_but_a_refusal() -> None:
+    mutations, found = Mutations(1, framed()), Counter[str]()
+    for _ in range(FRAMES):
+        data = mutations.draw()
+        try:
+            frame = frames.decode(data)
+        except Refused as refused:
+            found[refused.fault] += 1
+        else:
+            found["understood"] += 1
+            assert frames.decode(frames.pack(frame)[4:]) == frame
+    assert found.total() == FRAMES
+    assert min(found["malformed"], found["understood"]) > FRAMES // 20
+
+
+class Script:
+    """A stream whose pieces were written down beforehand."""
+
+    def __init__(self, data: bytes, cuts: list[int]) -> None:
+        self.pieces = [data[first:last] for first, last in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        while self.pieces:
+            if piece := self.pieces.pop(0):
+                return piece
+        return b""
+
+
+async def test_no_stream_of_bytes_raises_anything_but_a_refusal() -> None:
+    real = [len(data).to_bytes(4, "big") + data for data in framed()[:50]]
+    mutations, found = Mutations(2, real), Counter[str]()
+    for _ in range(STREAMS):
+        data = b"".join(mutations.draw() for _ in range(2)) + real[0]
+        cuts = sorted(mutations.chance.randrange(len(data) + 1) for _ in range(3))
+        reader = FrameReader(Script(data, cuts), silence=10, frame=10)
+        try:
+            while batch := await reader.read():
+                assert all(0 < len(frame) <= MAX_FRAME for frame in batch)
+            found["ended"] += 1
+        except Refused as refused:
+            found[refused.fault] += 1
+    assert found.total() == STREAMS
+    assert min(found.values()) > 0
+    assert found.keys() == {"ended", "malformed", "oversized"}
+
+
+# Items
+
+
+def test_no_item_raises_anything_but_a_refusal() -> None:
+    mutations, found = Mutations(3, corpus()), Counter[str]()
+    for _ in range(ITEMS):
+        data = mutations.draw()
+        try:
+            item = decode_item(data)
+        except Refused as refused:
+            found[refused.fault] += 1
+            saved = [part for part in salvage(data) if isinstance(part, Envelope)]
+            found["saved"] += len(saved)
+        else:
+            found["understood"] += 1
+            assert type(decode_item(encode_item(item))) is type(item)
+    assert found["malformed"] + found["understood"] == ITEMS
+    assert min(found["malformed"], found["understood"], found["saved"]) > ITEMS // 20
+
+
+@pytest.mark.parametrize(
+    "shell", [b"", b"\x92\xa4mail", b"\x93\xa7records\xcb" + bytes(8)], ids=["", "mail", "records"]
+)
+@pytest.mark.parametrize("deep", [b"\x91", b"\x81\xa0", b"\xdd\xff\xff\xff\xff", b"\xc7\xff\x05"], ids=bytes.hex)
+def test_a_million_levels_are_not_followed(shell: bytes, deep: bytes) -> None:
+    data = shell + b"\x91" + deep * (1_000_000 // len(deep))
+    with pytest.raises(Refused):
+        decode_item(data)
+    assert list(salvage(data)) == []
+    with pytest.raises(Refused):
+        frames.decode(data)
+    model = Model(SMALL, 3)
+    before = len(model.logged)
+    model.do("auditor", Entry(0.0, TAKEN, ENEMY, "users-03", 0, data))
+    assert [facts["kind"] for _, _, facts in model.logged[before:]] == ["item"]
+
+
+# Parts in the middle of a run
+
+
+class Watched(Model):
+    """A model that looks at everything a part says."""
+
+    ALLOWED: dict[str, tuple[type[Item], ...]] = {  # noqa: RUF012 - never changed
+        "learner": (Ready, Quiet, Written, Records),
+        "auditor": (Ready, Traced),
+    }
+
+    def do(self, name: str, entry: Entry) -> None:
+        before = {pair: len(said) for pair, said in self.streams.items()}
+        super().do(name, entry)
+        for pair, said in self.streams.items():
+            for _, body in said[before.get(pair, 0) :]:
+                assert pair[0] == name
+                self.check(name, pair[1], body)
+
+    def check(self, name: str, to: str, body: bytes) -> None:
+        assert len(body) <= MAX_BODY
+        assert to in self.names or (name, to) == ("coordinator", STRANGER)
+        if to == "auditor":
+            item = msgspec.msgpack.decode(body, type=list)
+            assert item[0] in ("records", "directory", "finish", "over")
+            senders = [record[0] for record in item[2]] if item[0] == "records" else []
+        else:
+            decoded = decode_item(body)
+            senders = [envelope.sender for envelope in decoded.envelopes] if type(decoded) is Mail else []
+            if name in self.ALLOWED:
+                assert type(decoded) in self.ALLOWED[name]
+        shares = self.parts["coordinator"].shares
+        holder = shares.by_key.get(name) if shares is not None else None
+        for sender in senders:
+            own = SINGLES.get(name) == sender or (holder is not None and holder.first <= sender < holder.last)
+            assert own or (sender == HOST and name not in SINGLES and to == "auditor")
+
+
+def harmless(model: Model, peer: str, body: bytes) -> bool:
+    """Whether an enemy's words can change nothing but what honest users hear from its own.
+
+    It may describe its own users as it likes, which moves everyone's clusters, and anyone may offer to join.
+    """
+    try:
+        item = decode_item(body)
+    except Refused:
+        envelopes = [found for found in salvage(body) if isinstance(found, Envelope)]
+    else:
+        if type(item) is Join:
+            return item.users != 24
+        if type(item) is Column:
+            return peer != ENEMY or model.scenario.clusters.method != "given"
+        envelopes = item.envelopes if type(item) is Mail else []
+    return peer in SINGLES or not any(type(envelope.message) is Hello for envelope in envelopes)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is shunned, so that every case is heard; how often one may be refused is another test's business."""
+    monkeypatch.setattr(parts_module, "MOST_REFUSED", 1 << 40)
+
+
+def attacked(scenario: Scenario, point: int, peers: tuple[str, ...], bodies: Iterator[bytes]) -> tuple[Watched, int]:
+    """A run in the middle of which peers have said such things to everyone, and which then went on to its end."""
+    model = Watched(scenario, 3, seed=2)
+    for _ in range(point):
+        model.step()
+    said = 0
+    for peer in peers:
+        for name in model.names:
+            for _, body in zip(range(TAKES), bodies, strict=False):
+                if name != peer and harmless(model, peer, body):
+                    clock = (0, 7, 2**62, 2**63 - 1)[said % 4]
+                    model.do(name, Entry(model.now, TAKEN, peer, "a liar", clock, body))
+                    said += 1
+    model.streams.pop(("coordinator", STRANGER), None)
+    finish(model)
+    return model, said
+
+
+def finish(model: Model) -> None:
+    """To the end, over any number of limits."""
+    for _ in range(12):
+        model.run()
+        if all(part.over for name, part in model.parts.items() if name != ENEMY):
+            return
+        model.expire("coordinator")
+    raise AssertionError("no end in sight")
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("scenario", [SMALL, CALIBRATED], ids=["small", "calibrated"])
+@pytest.mark.usefixtures("patient")
+def test_whatever_a_learner_an_auditor_or_a_stranger_says_the_result_is_the_same(
+    scenario: Scenario, point: int
+) -> None:
+    mutations = Mutations(point, corpus(scenario))
+    model, said = attacked(scenario, point, ("learner", "auditor", STRANGER), iter(mutations.draw, None))
+    assert said > HEARD * 16 * TAKES
+    assert model.digest == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    for name in model.names:
+        model.kill(name)
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("scenario", [SMALL, CALIBRATED], ids=["small", "calibrated"])
+@pytest.mark.usefixtures("patient")
+def test_whatever_a_host_says_those_who_ask_honest_users_report_the_same(scenario: Scenario, point: int) -> None:
+    mutations = Mutations(100 + point, corpus(scenario))
+    model, said = attacked(scenario, point, (ENEMY,), iter(mutations.draw, None))
+    assert said > HEARD * 5 * TAKES
+    shares = model.parts["coordinator"].shares
+    assert shares is not None
+    theirs = shares.by_key[ENEMY]
+    asked = {(user, round_): peer for user, round_, peer in choices(scenario)}
+    outcome, whole = model.results[-1][0], run(scenario, engine="vectorized").outcome
+    checked = 0
+    for round_ in range(2):
+        found, expected = (dict(zip(*map(list, each.rounds[round_]), strict=True)) for each in (outcome, whole))
+        for user in range(24):
+            if theirs.first <= user < theirs.last or theirs.first <= asked[user, round_] < theirs.last:
+                continue
+            assert found.get(user) == expected.get(user), (user, round_)
+            checked += 1
+    assert checked > 10
+    for name in model.names:
+        model.kill(name)
+
+
+@cache
+def choices(scenario: Scenario) -> list[tuple[int, int, int]]:
+    """(user, round, whom she asks) where nobody lies."""
+    model = Model(scenario, 3, seed=1)
+    model.run()
+    found = []
+    for (_, to), said in model.streams.items():
+        for _, body in said if to == "auditor" else ():
+            item = msgspec.msgpack.decode(body, type=list)
+            for sender, receiver, message in item[2] if item[0] == "records" else ():
+                if message[0] == "ask":
+                    found.append((sender, message[1], receiver))
+    return found
+
+
+def test_the_cases_are_more_than_a_hundred_thousand() -> None:
+    assert FRAMES + STREAMS + ITEMS + HEARD * (16 + 5) * TAKES * 2 * len(POINTS) > 100_000
+
+
+# Structures that look like items
+
+numbers = st.one_of(
+    st.integers(-(2**63), 2**64 - 1),
+    st.integers(-6, 40),
+    st.sampled_from((2**48, 2**63 - 1, 10_000)),
+    st.floats(),
+    st.booleans(),
+    st.none(),
+)
+scraps = st.one_of(numbers, st.text(max_size=8), st.binary(max_size=16), st.lists(numbers, max_size=4))
+messages = st.one_of(
+    st.tuples(st.sampled_from(("ask", "round", "goodbye", "closed", "done", "report", "answer")), scraps, scraps).map(
+        list
+    ),
+    st.tuples(st.just("done"), st.integers(0, 3), st.sampled_from(("reported", "dropped", "abstained"))).map(list),
+    st.tuples(st.sampled_from(("report", "answer", "closed")), st.integers(0, 3), st.integers(0, 3)).map(list),
+    st.tuples(st.just("ask"), st.integers(0, 3)).map(list),
+    st.tuples(st.just("assignment"), st.integers(0, 3), st.integers(0, 24), st.integers(0, 24)).map(list),
+    st.tuples(st.just("roster"), st.integers(0, 3), st.integers(0, 24), st.binary(max_size=24)).map(list),
+    st.tuples(st.just("refusal"), scraps, scraps, scraps).map(list),
+    scraps,
+)
+envelopes = st.tuples(st.integers(-6, 25), st.integers(-6, 25), messages).map(list)
+items = st.one_of(
+    st.tuples(st.just("mail"), st.lists(envelopes, max_size=4)).map(list),
+    st.tuples(st.just("records"), st.floats(), st.lists(envelopes, max_size=4)).map(list),
+    st.tuples(st.sampled_from(("ready", "begin", "quiet", "written", "over"))).map(list),
+    st.tuples(st.sampled_from(("noise", "finish", "traced", "facts", "declined")), scraps, scraps).map(list),
+    st.tuples(st.just("column"), st.sampled_from(("clusters", "missing")), st.integers(0, 24), st.binary(max_size=24))
+    .map(list),
+    st.recursive(scraps, lambda inner: st.lists(inner, max_size=4), max_leaves=12),
+)  # fmt: skip
+
+
+@cache
+def standing() -> list[Watched]:
+    """Runs that stand still at several points."""
+    models = []
+    for point in (2, 20, 45, 90):
+        model = Watched(SMALL, 3, seed=3)
+        for _ in range(point):
+            model.step()
+        models.append(model)
+    return models
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(item=items, peer=st.sampled_from((ENEMY, STRANGER, "learner", "auditor")))
+def test_no_structure_makes_a_part_stumble(item: Any, peer: str, patient: None) -> None:
+    body = pack(item)
+    for model in standing():
+        for name, part in model.parts.items():
+            if name != peer and harmless(model, peer, body):
+                model.do(name, Entry(model.now, TAKEN, peer, "a liar", 0, body))
+                model.logged.clear()
+                assert not part.over

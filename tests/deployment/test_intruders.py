@@ -1,0 +1,527 @@
+"""Intruders against a live deployment: each is refused, the node that met it says so, and honest users finish.
+
+The first tests are of strangers and of hosts without a share. In the later ones a host holds a share: its
+own users are its own to lie for, everyone else's are not.
+"""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from live_deployment import Held, Live, Raw, mail
+
+from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
+from p2p_labeldp.deployment.items import (
+    Begin,
+    Column,
+    Directory,
+    Facts,
+    Finish,
+    Holder,
+    Join,
+    Noise,
+    Over,
+    Quiet,
+    Ready,
+    Traced,
+    Written,
+    encode_item,
+    encode_records,
+)
+from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.network import tls
+from p2p_labeldp.network.frames import Ack, Bye, Item, Open, pack
+from p2p_labeldp.network.tls import Credentials, Timing, TlsStream, parse_address
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    Answer,
+    Ask,
+    Assignment,
+    Closed,
+    Done,
+    Goodbye,
+    Refusal,
+    Report,
+    Roster,
+    Round,
+)
+from p2p_labeldp.scenario import parse_scenario, replace
+
+SMALL = parse_scenario("""
+[data]
+name = "synthetic"
+users = 40
+[clusters]
+count = 3
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+theta = 0.7
+""")
+NODES = ("coordinator", "learner", "auditor", "users-1")
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    """What the vectorized engine makes of the same scenario."""
+    return run(SMALL, engine="vectorized")
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Live:
+    return Live(tmp_path / "live", SMALL)
+
+
+def reports_of(live: Live) -> dict[int, int]:
+    found = np.load(live.folder / "learner" / "reports.npz")
+    return dict(zip(found["user"].tolist(), found["label"].tolist(), strict=True))
+
+
+# Strangers
+
+
+def context_of(folder: Path, identity: Path | None = None, **settings: Any) -> ssl.SSLContext:
+    """What someone with these files dials with, whether or not a node would."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if identity is not None:
+        context.load_cert_chain(identity / "cert.pem", identity / "key.pem")
+    for name, value in settings.items():
+        setattr(context, name, value)
+    return context
+
+
+def forge(folder: Path, certificates: Path, issuer: str, role: str) -> Path:
+    """A certificate for a role, as whoever holds an authority's key can make it."""
+    authority = certificates / issuer
+    file = authority / ("cert.pem" if issuer == "enrolment" else "ca.pem")
+    chain = x509.load_pem_x509_certificate(file.read_bytes())
+    issuer_key = serialization.load_pem_private_key((authority / "key.pem").read_bytes(), None)
+    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"urn:p2p-labeldp:{role}:{role}")])
+    leaf = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "forged")]))
+        .issuer_name(chain.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
+        .not_valid_after(datetime.now(UTC) + timedelta(hours=1))
+        .add_extension(names, critical=False)
+        .sign(issuer_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    folder.mkdir(mode=0o700)
+    shutil.copy(authority / "ca.pem", folder / "ca.pem")
+    (folder / "cert.pem").write_bytes(leaf.public_bytes(pem) + chain.public_bytes(pem))
+    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, *form))
+    (folder / "key.pem").chmod(0o600)
+    return folder
+
+
+async def turned_away(live: Live, name: str, context: ssl.SSLContext, why: str, **facts: Any) -> None:
+    """Whoever dials so hears nothing that an honest node would be told, and the node says why."""
+    before = len(live.lines(name, "refused", reason=why, **facts))
+    async with live.dial(name, context, live.opening(), Ack(0)) as raw:
+        frames = await raw.rest()
+    assert all(isinstance(frame, Bye) for frame in frames), frames
+    await live.saw(name, "refused", before + 1, reason=why, **facts)
+
+
+async def test_nobody_gets_in_without_a_certificate_that_counts(live: Live, expected: Any, tmp_path: Path) -> None:
+    init_certificates(tmp_path / "others", hosts=1)
+    shutil.copytree(live.certificates, tmp_path / "old")
+    renew(tmp_path / "old", days=1, now=datetime.now(UTC) - timedelta(days=9))
+    async with live.running():
+        await live.start(*NODES)
+        for name in NODES:
+            await turned_away(live, name, context_of(tmp_path), "peer did not return a certificate")
+            other = context_of(tmp_path, tmp_path / "others" / "users-1")
+            await turned_away(live, name, other, "unable to get local issuer certificate")
+            expired = context_of(tmp_path, tmp_path / "old" / "users-3")
+            await turned_away(live, name, expired, "certificate has expired")
+            ancient = context_of(tmp_path, live.certificates / "users-3", maximum_version=ssl.TLSVersion.TLSv1_2)
+            await turned_away(live, name, ancient, "unsupported protocol")
+        for role in ("coordinator", "learner", "auditor"):
+            forged = forge(tmp_path / role, live.certificates, "enrolment", role)
+            for name in NODES:
+                why = f"a certificate for the {role} that the root authority did not sign itself"
+                await turned_away(live, name, context_of(tmp_path, forged), why, fault="misdirected")
+        await live.start("users-2")
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+
+
+async def test_a_host_without_a_share_gets_nowhere(live: Live, expected: Any) -> None:
+    async with live.running():
+        await live.start(*NODES)
+        held = await live.start("users-2", kind=Held)
+        assert isinstance(held, Held)
+        await held.assigned.wait()
+        for name in ("learner", "auditor", "users-1"):
+            async with live.dial(name, "users-3", live.opening(), Ack(0), Item(0, 0, b"?")) as raw:
+                assert await raw.goodbye() == "misdirected: this host has no share"
+            await live.saw(name, "refused", reason="misdirected: this host has no share")
+        async with live.dial("coordinator", "users-3", live.opening(), Ack(0)) as raw:
+            assert "shares are dealt already" in await raw.goodbye()
+        async with live.dial("coordinator", "users-3", Open(1, "data.users=none", "", 0), Ack(0)) as raw:
+            assert "the scenario differs in" in await raw.goodbye()
+        async with live.dial("coordinator", "users-2", live.opening(run="another"), Ack(0)) as raw:
+            assert "belongs to another run" in await raw.goodbye()
+        version = live.opening().version + 1
+        async with live.dial("learner", "users-1", Open(version, live.opening().digest, "", 0), Ack(0)) as raw:
+            assert f"protocol version {version}" in await raw.goodbye()
+        held.exchange.set()
+        held.leave.set()
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+
+
+async def test_a_host_that_enrols_after_shares_are_dealt_is_told_so(
+    live: Live, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = tmp_path / "late"
+    store_certificate(
+        late,
+        sign_request(live.certificates / "enrolment", make_request(late)),
+        (live.certificates / "join" / "ca.pem").read_bytes(),
+    )
+    async with live.running():
+        await live.start(*NODES)
+        held = await live.start("users-2", kind=Held)
+        assert isinstance(held, Held)
+        await held.assigned.wait()
+        latecomer = Node("users", live.scenario, certificates=late, state=tmp_path / "late-state")
+        monkeypatch.setattr(latecomer, "log", lambda *_, **__: None)
+        monkeypatch.setattr(latecomer._transport, "_log", lambda *_, **__: None)
+        with pytest.raises(ExceptionGroup) as group:
+            await latecomer.run()
+        latecomer.journal.close()
+        assert group.group_contains(RequestError, match="the coordinator refuses this node: .*shares are dealt")
+        name = latecomer.credentials.identity.key
+        await live.saw("coordinator", "refused", peer=name, fault="misdirected")
+        held.exchange.set()
+        held.leave.set()
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+
+
+# Those who only want to be in the way
+
+
+async def test_whoever_sends_nonsense_or_nothing_is_dropped(
+    live: Live, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that may still join, and so is admitted: what it says must be read with care."""
+    monkeypatch.setattr(tls, "Timing", lambda: Timing(silence=4.0, frame=0.5))
+    opening = [live.opening(), Ack(0)]
+    async with live.running():
+        await live.start(*NODES)
+        key = live.key("users-3")
+        async with live.dial("coordinator", "users-3", b"\xff\xff\xff\xff") as raw:
+            assert (await raw.goodbye()).startswith("oversized")
+        async with live.dial("coordinator", "users-3", *opening, b"\xff\xff\xff\xff") as raw:
+            assert (await raw.goodbye()).startswith("oversized")
+        await live.saw("coordinator", "refused", 2, peer=key, fault="oversized")
+        async with live.dial("coordinator", "users-3", *opening, pack(Item(0, 0, b"?" * 99))[:50]) as raw:
+            assert "half a frame" in await raw.goodbye()
+        await live.saw("coordinator", "refused", peer=key, fault="malformed")
+        async with live.dial("coordinator", "users-3", *opening, b"\0\0\0\3abc") as raw:
+            assert (await raw.goodbye()).startswith("malformed")
+        async with live.dial("coordinator", "users-3", *opening, Item(0, 0, b"?")) as raw:
+            await live.saw("coordinator", "refused", peer="users-3", kind="item", fault="malformed")
+            await raw.say(Item(0, 0, b"again"), Item(0, 2**62, b"and again"), Item(1, 2**62, b"??"))
+            await live.saw("coordinator", "duplicate", peer=key, number=0)
+            await live.saw("coordinator", "refused", 2, peer="users-3", kind="item", fault="malformed")
+            await raw.say(Item(9, 0, b"a gap"))
+            assert "item 9 came where 2 was due" in await raw.goodbye()
+        assert (await live.saw("coordinator", "disconnected", peer=key, duplicates=2))["reason"]
+        await live.start("users-2")
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+
+
+async def test_a_thousand_idle_connections_keep_nobody_out(live: Live, expected: Any) -> None:
+    async with live.running():
+        await live.start(*NODES)
+        idle = [await trio.open_tcp_stream(*parse_address(live.address["coordinator"])) for _ in range(1000)]
+        await live.start("users-2")
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        for stream in idle:
+            await trio.aclose_forcefully(stream)
+    made_room = live.lines("coordinator", "refused", reason="it made room for newer connections")
+    assert len(made_room) >= 1000 - Timing.max_pending
+
+
+async def test_a_connection_that_was_recorded_cannot_be_played_again(live: Live, expected: Any) -> None:
+    said: list[bytes] = []
+    wires: list[str] = []
+
+    async def carry(near: trio.SocketStream) -> None:
+        async with near, await trio.open_tcp_stream(*parse_address(live.address["coordinator"])) as far:
+
+            async def back() -> None:
+                while data := await far.receive_some():
+                    await near.send_all(data)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(back)
+                while data := await near.receive_some():
+                    said.append(data)
+                    await far.send_all(data)
+                nursery.cancel_scope.cancel()
+
+    async def wire(*, task_status: Any) -> None:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        wires.append("{}:{}".format(*listeners[0].socket.getsockname()))
+        task_status.started()
+        await trio.serve_listeners(carry, listeners)
+
+    async with live.running(), trio.open_nursery() as nursery:
+        await nursery.start(wire)
+        await live.start("coordinator", "learner", "auditor")
+        await live.start("users-1", deployment__coordinator=wires[0])
+        await live.saw("coordinator", "joined", host="users-1")
+        async with await trio.open_tcp_stream(*parse_address(live.address["coordinator"])) as stream:
+            await stream.send_all(b"".join(said))
+            while await stream.receive_some():
+                pass
+        assert (await live.saw("coordinator", "refused"))["reason"]
+        assert len(live.lines("coordinator", "connected", name="users-1")) == 1
+        await live.start("users-2")
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        nursery.cancel_scope.cancel()
+    assert len(live.lines("coordinator", "joined")) == 2
+
+
+# Those who pretend to be someone else
+
+
+async def test_a_host_at_the_learners_address_hears_nothing(live: Live, expected: Any) -> None:
+    """It waits where hosts expect the learner; after two of them have turned their backs it lets them through."""
+    heard: list[Any] = []
+    server = Credentials.load(live.certificates / "users-3").server
+
+    async def pose(near: trio.SocketStream) -> None:
+        raw = Raw(TlsStream(near, server, server_side=True))
+        await raw.stream.handshake()
+        heard.append(await raw.rest())
+
+    async def pass_on(source: trio.SocketStream, sink: trio.SocketStream) -> None:
+        while data := await source.receive_some():
+            await sink.send_all(data)
+
+    async def serve(near: trio.SocketStream) -> None:
+        if len(heard) < 2:
+            await pose(near)
+            return
+        far = await trio.open_tcp_stream(*parse_address(live.address["learner"]))
+        async with far, trio.open_nursery() as nursery:
+            nursery.start_soon(pass_on, far, near)
+            await pass_on(near, far)
+            nursery.cancel_scope.cancel()
+
+    async with live.running(), trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        posing = "{}:{}".format(*listeners[0].socket.getsockname())
+        await live.start("coordinator", "learner", "auditor")
+        await live.start("users-1", "users-2", deployment__learner=posing)
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        nursery.cancel_scope.cancel()
+    assert len(heard) >= 2
+    assert all(len(frames) == 1 and isinstance(frames[0], Bye) for frames in heard)
+    why = f"misdirected: here is users-3, known as {live.key('users-3')}, and not learner"
+    refused = [line for name in ("users-1", "users-2") for line in live.lines(name, "refused", reason=why)]
+    assert len(refused) == len(heard)
+
+
+async def test_there_is_one_coordinator_whatever_certificates_the_root_has_signed(
+    live: Live, expected: Any, tmp_path: Path
+) -> None:
+    second = context_of(tmp_path, forge(tmp_path / "second", live.certificates, "authority", "coordinator"))
+    why = "misdirected: the coordinator of this run has another certificate"
+    async with live.running():
+        await live.start(*NODES)
+        await live.saw("coordinator", "joined", host="users-1")
+        name = live.nodes["coordinator"]._part.run
+        for victim in ("learner", "auditor", "users-1"):
+            await live.saw(victim, "connected", name="coordinator")
+            async with live.dial(victim, second, live.opening(name), Ack(0), Item(0, 9, b"?")) as raw:
+                assert await raw.goodbye() == why
+            await live.saw(victim, "refused", reason=why)
+            assert not live.lines(victim, "replaced")
+        async with live.dial("coordinator", second, live.opening(name), Ack(0)) as raw:
+            assert "there is one coordinator, and this is it" in await raw.goodbye()
+        await live.start("users-2")
+        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+
+
+# A host with a share of its own
+
+
+def assigning(live: Live, victim: int, everyone: range) -> list[Any]:
+    """Everything that only the coordinator may say, as a host might say it to others."""
+    members = np.arange(40, dtype="<i8").tobytes()
+    holder = Holder(live.key("users-3"), "users-3", "127.0.0.1:1", 0, 40)
+    return [
+        mail((COORDINATOR, HOST, Roster(0, 0, members)), (COORDINATOR, victim, Assignment(0, 40, victim))),
+        mail((COORDINATOR, victim, Round(1)), (COORDINATOR, victim, Goodbye()), (COORDINATOR, HOST, Goodbye())),
+        mail((everyone[0], victim, Assignment(0, 1 << 47, 3)), (everyone[0], victim, Goodbye())),
+        mail((everyone[0], HOST, Goodbye())),
+        Directory("another", 0.0, 40, 2, 2, [holder]),
+        Begin(),
+        Noise(0.0, 1e-3),
+        Over(),
+    ]
+
+
+async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Path, expected: Any) -> None:
+    """One deployment, every lie of a host that holds a share; then it does its part, and nothing has changed."""
+    live = Live(tmp_path / "live", SMALL, hosts=3)
+    async with live.running():
+        await live.start("coordinator", "learner", "auditor", "users-1", "users-2")
+        held = await live.start("users-3", kind=Held)
+        assert isinstance(held, Held)
+        await held.assigned.wait()
+        theirs = next(iter(set(range(40)) - set(held.share)))
+        mine, away = held.share[0], held._part.shares.holder_of(theirs)
+        assert away is not None
+        # In the middle of the exchange, with a clock that leaps.
+        await held.inject(
+            "coordinator",
+            mail((theirs, COORDINATOR, Done(0, "reported")), (COORDINATOR, COORDINATOR, Done(0, "reported"))),
+            mail((LEARNER, COORDINATOR, Done(0, "dropped")), (mine, LEARNER, Report(0, 1))),
+            mail((mine, COORDINATOR, Done(1, "reported")), (mine, COORDINATOR, Closed(0, 0))),
+            Join("127.0.0.1:1", 40, 2, 2),
+            Ready(),
+            Quiet(),
+            Traced({"ask": 1}),
+            Written(),
+            Column("clusters", 0, b"123"),
+            clock=2**62,
+        )
+        for sender, kind in ((theirs, "done"), (COORDINATOR, "done"), (LEARNER, "done"), (mine, "report")):
+            facts = {"peer": "users-3", "sender": sender, "kind": kind, "fault": "misdirected"}
+            assert live.lines("coordinator", "refused", **facts), facts
+        assert live.lines("coordinator", "refused", sender=mine, kind="done", fault="out_of_order")
+        assert live.lines("coordinator", "refused", sender=mine, kind="closed", fault="misdirected")
+        for kind in ("join", "ready", "quiet", "traced", "written", "column"):
+            assert live.lines("coordinator", "refused", peer="users-3", kind=kind), kind
+        assert held._part.clock < 2**40
+
+        await held.inject(
+            "learner",
+            mail((theirs, LEARNER, Report(0, 1)), (COORDINATOR, LEARNER, Closed(0, 0))),
+            mail((mine, LEARNER, Closed(0, 0)), (mine, LEARNER, Report(1, 1)), (mine, LEARNER, Report(0, 9))),
+            Facts([], [], {}, 0, 0.0, 1e-3),
+            Column("missing", 0, bytes(8)),
+            Over(),
+            clock=2**62,
+        )
+        assert live.lines("learner", "refused", peer="users-3", sender=theirs, kind="report", fault="misdirected")
+        assert live.lines("learner", "refused", peer="users-3", sender=COORDINATOR, kind="closed", fault="misdirected")
+        assert live.lines("learner", "refused", sender=mine, kind="closed", fault="misdirected")
+        for fault in ("out_of_order", "malformed"):  # a round that nobody has begun, a label that does not exist
+            assert live.lines("learner", "refused", sender=mine, kind="report", fault=fault)
+        for kind in ("facts", "column", "over"):
+            assert live.lines("learner", "refused", peer="users-3", kind=kind, fault="misdirected"), kind
+
+        await held.inject(
+            "auditor",
+            *encode_records(0.0, [(theirs, LEARNER, Report(0, 1)), (COORDINATOR, mine, Goodbye())]),
+            *encode_records(1e300, [(theirs, -3, Refusal(mine, "done", "x"))]),
+            *encode_records(float("nan"), [(mine, LEARNER, Report(0, 1))]),
+            Finish([]),
+            Directory("another", 0.0, 40, 2, 2, []),
+            Over(),
+            mail((mine, -3, Done(0, "reported"))),
+            clock=2**62,
+        )
+        await live.saw("auditor", "refused", 3, peer="users-3", kind="record", fault="misdirected")
+        assert live.lines("auditor", "refused", peer="users-3", kind="records", fault="malformed")
+        for kind in ("finish", "directory", "over"):
+            assert live.lines("auditor", "refused", peer="users-3", kind=kind, fault="misdirected"), kind
+
+        lies = assigning(live, theirs, held.share)
+        stranger = next(user for user in range(40) if held._part.shares.holder_of(user) not in (away, None))
+        lies.append(mail((stranger, theirs, Ask(0)), (stranger, theirs, Answer(0, 1)), (theirs, theirs, Answer(0, 1))))
+        lies.append(mail((mine, stranger, Ask(0)), (mine, 1 << 40, Ask(0)), (-9, theirs, Ask(0))))
+        await held.inject(away.key, *lies, clock=2**62)
+        for sender, kind in (
+            (COORDINATOR, "roster"),
+            (COORDINATOR, "assignment"),
+            (COORDINATOR, "round"),
+            (COORDINATOR, "goodbye"),
+            (mine, "assignment"),
+            (mine, "goodbye"),
+            (stranger, "ask"),
+            (stranger, "answer"),
+            (theirs, "answer"),
+            (mine, "ask"),
+            (-9, "ask"),
+        ):
+            assert live.lines(away.name, "refused", sender=sender, kind=kind, fault="misdirected"), (sender, kind)
+        for kind in ("directory", "begin", "noise", "over"):
+            assert live.lines(away.name, "refused", peer="users-3", kind=kind, fault="misdirected"), kind
+
+        # Everyone has reported, and it says everything once more.
+        held.exchange.set()
+        await held.settled.wait()
+        reported = next(user for user in held.share if user in expected_reports(expected))
+        wrong = 1 - expected_reports(expected)[reported]
+        await held.inject("learner", mail((reported, LEARNER, Report(0, wrong))))
+        assert live.lines("learner", "refused", sender=reported, kind="report", fault="duplicate")
+        await held.inject("coordinator", mail((reported, COORDINATOR, Done(0, "dropped"))), Written(), Traced({}))
+        assert live.lines("coordinator", "refused", sender=reported, kind="done", fault="out_of_order")
+        assert len(live.lines("coordinator", "refused", peer="users-3", kind="written")) == 2
+        held.leave.set()
+        summary = await live.finish()
+    assert summary["noisy_sha256"] == expected.summary["noisy_sha256"]
+    assert summary["missing"] == summary["missing_hosts"] == []
+    assert not live.lines("coordinator", "shunned")
+
+
+def expected_reports(expected: Any) -> dict[int, int]:
+    users, labels = expected.outcome.rounds[0]
+    return dict(zip(users.tolist(), labels.tolist(), strict=True))
+
+
+async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expected: Any) -> None:
+    live = Live(tmp_path / "live", replace(SMALL, network__round_limit=1.5), hosts=3, deployment__away_limit=1.5)
+    names = ["coordinator", "learner", "auditor", "users-1", "users-2"]
+    async with live.running():
+        await live.start(*names)
+        held = await live.start("users-3", kind=Held)
+        assert isinstance(held, Held)
+        await held.assigned.wait()
+        mine = held.share[0]
+        flood = mail(*[(mine, COORDINATOR, Done(7, "reported"))] * 100)
+        for key in ("coordinator", "learner", "auditor", live.key("users-1")):
+            for _ in range(20):
+                held._transport.post(key, held._part.clock, encode_item(flood))
+        for name in ("coordinator", "learner", "auditor", "users-1"):
+            assert (await live.saw(name, "shunned", peer="users-3"))["count"] == 1201
+            await live.saw(name, "disconnected", peer=live.key("users-3"))
+            assert len(live.lines(name, "refused", kind="done")) == 1200
+        summary = await live.finish(*names)
+    assert summary["missing_hosts"] == ["users-3"]
+    # What arrived is a part of what would have, and whoever is not in it is named.
+    whole, reports = expected_reports(expected), reports_of(live)
+    assert reports.items() <= whole.items()
+    assert {user for user in whole if user not in reports} <= set(summary["missing"])
+    assert 0 < len(reports) < len(whole)

@@ -1,0 +1,397 @@
+"""What a host that holds a share, or wants one, could do to others by lying; in a model, where the order can be chosen.
+
+``test_intruders`` has what is refused on sight. Here the lies are words that a host may say, or would get
+others to stumble over.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from deployment_model import Model
+
+from p2p_labeldp.deployment.gathering import Gathering
+from p2p_labeldp.deployment.items import (
+    MAX_BODY,
+    Column,
+    Directory,
+    Holder,
+    Item,
+    Join,
+    Mail,
+    Records,
+    decode_item,
+    encode_item,
+    encode_records,
+)
+from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED
+from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.engines.runner import run
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    LEARNER,
+    Assignment,
+    Done,
+    Envelope,
+    Features,
+    Hello,
+    Report,
+)
+from p2p_labeldp.scenario import parse_scenario, replace
+
+SMALL = parse_scenario("""
+[data]
+name = "synthetic"
+users = 40
+[clusters]
+count = 3
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+theta = 0.7
+""")
+LIAR = f"{3:064x}"  # the key of the third host in a model
+FAIR = MOST_REFUSED + 5 * 40
+
+
+def lying(send: Callable[..., None]) -> dict[str, Any]:
+    """A model's third host, which sends what ``send(part, sender, receiver, message)`` makes of every message."""
+
+    class Liar(UsersPart):
+        def send(self, sender: int, receiver: int, message: Any) -> None:
+            send(super().send, sender, receiver, message)
+
+    return {LIAR: lambda name, log, model: model.make_users(name, log, Liar)}
+
+
+def say(model: Model, receiver: str, *items: Item | bytes, sender: str = LIAR, clock: int = 0) -> None:
+    """Let a peer say something out of turn."""
+    for item in items:
+        body = item if isinstance(item, bytes) else encode_item(item)
+        name = sender if len(sender) < 20 else f"users-{sender[-2:]}"
+        model.do(receiver, Entry(model.now, TAKEN, sender, name, clock, body))
+
+
+def until(model: Model, event: str) -> None:
+    while not any(found == event for _, found, _ in model.logged):
+        assert model.step()
+
+
+def refused(model: Model, node: str, **facts: Any) -> list[dict[str, Any]]:
+    """The facts of a node's refusals that have these among them."""
+    found = [its for name, event, its in model.logged if (name, event) == (node, "refused")]
+    return [its for its in found if facts.items() <= its.items()]
+
+
+def reports(model: Model) -> dict[int, int]:
+    users, labels = model.results[-1][0].rounds[0]
+    return dict(zip(users.tolist(), labels.tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def honest() -> dict[int, int]:
+    """What everyone reports when nobody lies."""
+    users, labels = run(SMALL, engine="vectorized").outcome.rounds[0]
+    return dict(zip(users.tolist(), labels.tolist(), strict=True))
+
+
+# Reports
+
+
+def test_reports_that_nobody_announced_keep_no_others_out(honest: dict[int, int]) -> None:
+    """The liar's users all report and tell the coordinator that they do not; the honest ones' reports come last."""
+
+    def send(pass_on: Callable[..., None], sender: int, receiver: int, message: Any) -> None:
+        if type(message) is Done:
+            pass_on(sender, LEARNER, Report(0, 0))
+            message = Done(0, "dropped")
+        if type(message) is not Report:
+            pass_on(sender, receiver, message)
+
+    model = Model(SMALL, 3, parts=lying(send))
+    late = [(name, "learner") for name in model.names[3:5]]
+    while pairs := [pair for pair in model.waiting() if pair not in late]:
+        model.deliver(*pairs[0])
+    assert all(model.waiting().count(pair) for pair in late)
+    model.run()
+    mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
+    found = reports(model)
+    assert set(range(mine.first, mine.last)) <= found.keys()
+    others = {user: label for user, label in honest.items() if not mine.first <= user < mine.last}
+    assert {user: label for user, label in found.items() if not mine.first <= user < mine.last} == others
+    assert model.results[-1][0].missing == []
+
+
+def test_a_report_of_someone_who_was_never_assigned_does_not_count() -> None:
+    def send(pass_on: Callable[..., None], sender: int, receiver: int, message: Any) -> None:
+        if type(message) is Hello:
+            pass_on(sender, LEARNER, Report(0, 1))
+        else:
+            pass_on(sender, receiver, message)
+
+    model = Model(SMALL, 3, parts=lying(send))
+    model.run()
+    model.expire("coordinator")  # hellos
+    model.run()
+    mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
+    share = set(range(mine.first, mine.last))
+    assert set(model.results[-1][0].missing) == share
+    assert reports(model)
+    assert not share & reports(model).keys()
+    assert refused(model, "learner", kind="report", count=len(share))
+    assert model.summary()["accuracy"] is not None
+
+
+def test_reports_after_the_results_are_written_change_nothing() -> None:
+    model = Model(SMALL, 3)
+    until(model, "written")
+    while not model.results:
+        assert model.step()
+    before = reports(model)
+    mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
+    silent = next(user for user in range(mine.first, mine.last) if user not in before)
+    say(model, "learner", Mail([Envelope(silent, LEARNER, Report(0, 1))]))
+    assert refused(model, "learner", sender=silent, kind="report", fault="out_of_order")
+    model.run()
+    assert reports(model) == before
+
+
+# Clusters
+
+
+@pytest.mark.parametrize("features", [[3.4e38, -3.4e38], [1e30, 1e30], [1e-45, -0.0]], ids=str)
+def test_features_beyond_all_measure_break_nothing(features: list[float]) -> None:
+    """Warnings are errors here: an overflow in the clustering would be one."""
+
+    def send(pass_on: Callable[..., None], sender: int, receiver: int, message: Any) -> None:
+        if type(message) is Hello:
+            row = np.resize(np.array(features, dtype=np.float32), len(message.features))
+            message = Hello(message.version, Features(-row if sender % 2 else row))
+        pass_on(sender, receiver, message)
+
+    model = Model(SMALL, 3, parts=lying(send))
+    model.run()
+    assert model.results[-1][0].missing == []
+    assert len(reports(model)) > 0
+    assert model.results[-1][0].clusters.min() == 0
+
+
+def test_clusters_are_told_once_in_order_and_in_whole_numbers() -> None:
+    scenario = replace(SMALL, clusters__method="given")
+    model = Model(scenario, 3)
+    until(model, "dealt")
+    while model.parts[LIAR].shares is None:
+        model.deliver("coordinator", LIAR)
+    values = np.arange(40, dtype="<i8").tobytes()
+    wrong = [
+        (Column("clusters", 0, b"123"), "malformed"),
+        (Column("clusters", 0, values), "misdirected"),
+        (Column("missing", 0, values[:8]), "misdirected"),
+        (Column("clusters", 1, values[:8]), "out_of_order"),
+        (Column("clusters", 0, b""), "out_of_order"),
+        (Column("clusters", 2**47, values[:8]), "misdirected"),
+    ]
+    for number, (column, fault) in enumerate(wrong):
+        say(model, "coordinator", column)
+        assert refused(model, "coordinator", kind="column")[number]["fault"] == fault
+    model.deliver(LIAR, "coordinator")  # its own
+    say(model, "coordinator", Column("clusters", 0, values[:8]))
+    assert refused(model, "coordinator", kind="column")[-1]["fault"] == "out_of_order"
+    model.run()
+    assert model.digest == run(scenario, engine="vectorized").summary["noisy_sha256"]
+
+
+def test_hosts_that_name_no_clusters_at_all_stop_nobody() -> None:
+    """A share of nobody's, and one whose host says that it is ready and no more."""
+    model = Model(replace(SMALL, clusters__method="given"), 1)
+    until(model, "dealt")
+    host = model.names[3]
+    model.deliver("coordinator", host)
+    model.streams[host, "coordinator"] = [
+        said for said in model.streams[host, "coordinator"] if not isinstance(decode_item(said[1]), Column)
+    ]
+    model.run()
+    assert set(model.results[-1][0].clusters.tolist()) == {0}
+    assert model.results[-1][0].missing == []
+
+
+def test_an_assignment_by_another_host_costs_nothing_and_ends_nothing() -> None:
+    """Were it believed, the account of so large a cluster, or of one too small, would end the host."""
+    model = Model(replace(SMALL, mechanism__epsilon=1.0), 3)
+    until(model, "clustered")
+    mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
+    victims = model.names[3:5]
+    for victim in victims:
+        first = model.parts["coordinator"].shares.by_key[victim].first  # type: ignore[union-attr]
+        while not model.parts[victim]._noise:  # type: ignore[attr-defined]
+            model.deliver("coordinator", victim)
+        lies = [Envelope(mine.first, first, Assignment(0, size, 0)) for size in (5, 2**47)]
+        say(model, victim, Mail(lies))
+        assert len(refused(model, victim, kind="assignment", fault="misdirected", sender=mine.first)) == 2
+    model.run()
+    assert model.digest == run(model.scenario, engine="vectorized").summary["noisy_sha256"]
+
+
+# Offers
+
+
+@pytest.mark.parametrize(
+    ("join", "why"),
+    [
+        (Join("nowhere", 40, 2, 2), "its address is not HOST:PORT"),
+        (Join("host:99999", 40, 2, 2), "its address is not HOST:PORT"),
+        (Join(":1", 40, 2, 2), "its address is not HOST:PORT"),
+        (Join("host:1", 41, 2, 2), "it counts 41 users in its data; data.users is 40"),
+        (Join("host:1", 40, 0, 2), "it counts 40 users, 0 features and 2 labels in its data"),
+        (Join("host:1", 40, 2**47, 2), f"it counts 40 users, {2**47} features and 2 labels in its data"),
+        (Join("host:1", 40, 2, 1), "it counts 40 users, 2 features and 1 labels in its data"),
+    ],
+    ids=str,
+)
+def test_an_offer_that_cannot_be_used_is_declined_and_the_host_told_why(join: Join, why: str) -> None:
+    model = Model(SMALL, 2)
+    say(model, "coordinator", join)
+    say(model, "coordinator", join)
+    assert refused(model, "coordinator", peer="users-03", kind="join", reason=why)
+    assert refused(model, "coordinator", peer="users-03", kind="join", fault="duplicate")
+    ((_, body),) = model.streams.pop(("coordinator", LIAR))
+    with pytest.raises(RunError, match="gives this host no share: "):
+        model.do(model.names[3], Entry(model.now, TAKEN, "coordinator", "coordinator", 0, body))
+    model = Model(SMALL, 2)
+    say(model, "coordinator", join)
+    del model.streams["coordinator", LIAR]
+    model.run()
+    assert model.digest == run(SMALL, engine="vectorized").summary["noisy_sha256"]
+
+
+def test_shares_go_to_those_who_agree_with_most() -> None:
+    gathering = Gathering(replace(SMALL, data__users=0), "a run")
+    for place, users in enumerate((50, 60, 50, 60, 60)):
+        assert gathering.offer(f"{place}", f"users-{place}", Join("host:1", users, 2, 2)) == ""
+    assert list(gathering.agreeing()) == ["1", "3", "4"]
+    assert [(key, reason) for key, _, reason in gathering.differing()] == [
+        (key, "it counts 50 users in its data; most hosts count 60") for key in ("0", "2")
+    ]
+
+
+def test_of_two_groups_of_a_size_the_one_that_began_first_gets_shares() -> None:
+    gathering = Gathering(replace(SMALL, data__users=0), "a run")
+    assert gathering.agreeing() == {}
+    for place, labels in enumerate((3, 2, 2, 3)):
+        gathering.offer(f"{place}", f"users-{place}", Join("host:1", 50, 2, labels))
+    assert list(gathering.agreeing()) == ["0", "3"]
+
+
+def test_whatever_hosts_call_themselves_their_directory_fits_into_a_frame() -> None:
+    gathering = Gathering(SMALL, "a run")
+    long, count = "h" * 250 + ":1", 0
+    while not gathering.offer(f"{count:064x}", "u" * 64, Join(long, 40, 2, 2)):
+        count += 1
+    hosts = [Holder(key, name, join.address, 0, 2**48 - 1) for key, (name, join) in gathering.joined.items()]
+    length = len(encode_item(Directory("a run", 1e9, 40, 2, 2, hosts)))
+    assert 0.9 * MAX_BODY < length <= MAX_BODY
+    assert gathering.offer("last", "u", Join(long, 40, 2, 2)) == "there are too many hosts"
+
+
+def test_a_host_that_lies_about_its_data_first_stops_nobody() -> None:
+    scenario = replace(SMALL, data__users=0, data__groups=3)
+    model = Model(scenario, 3)
+    everyone = len(model.dataset.labels)
+    say(model, "coordinator", Join("host:1", 2**47, 2, 2))
+    model.streams[LIAR, "coordinator"].clear()
+    model.run()
+    assert model.parts["coordinator"].limit == scenario.deployment.settle  # they do not agree, and no more will come
+    model.expire("coordinator")
+    assert refused(model, "coordinator", kind="join", fault="malformed", peer="users-03")
+    assert model.parts["coordinator"].directory.users == everyone  # type: ignore[union-attr]
+    assert sorted(model.parts["coordinator"].shares.by_key) == model.names[3:5]  # type: ignore[union-attr]
+
+
+# Floods
+
+
+@pytest.mark.parametrize("victim", ["coordinator", "learner", "auditor", f"{1:064x}"])
+def test_refusals_are_told_of_so_often_and_no_more(victim: str, honest: dict[int, int]) -> None:
+    model = Model(SMALL, 3)
+    until(model, "clustered")
+    mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
+    lie = Envelope(mine, COORDINATOR, Done(7, "reported"))
+    lines = len(model.logged)
+    say(model, victim, *[Mail([lie] * 500)] * 4, Mail([]), b"?", clock=2**63 - 1)
+    assert (victim, "shunned", {"peer": "users-03", "count": FAIR + 1}) in model.logged
+    assert len(model.logged) - lines == FAIR + 1
+    traced = [decode_item(body) for _, body in model.streams[victim, "auditor"]]
+    told = [record for item in traced if isinstance(item, Records) for record in item.records]
+    assert sum(b"refusal" in bytes(record) for record in told) == (FAIR if victim != "auditor" else 0)
+    model.kill(victim)  # it says the same again, and still listens to the liar no more
+    assert model.parts[victim].shunned == {LIAR}
+    before = model.parts[victim].clock
+    say(model, victim, Mail([lie]))
+    assert model.parts[victim].clock == before
+    assert model.parts[victim].said() == []
+
+
+def test_what_is_sent_late_is_no_flood() -> None:
+    """A host that is away for the whole exchange and comes back: all it says is refused, and it is heard to the end."""
+    scenario = replace(SMALL, mechanism__rounds=2)
+    model = Model(scenario, 3)
+    until(model, "clustered")
+    model.away.add(LIAR)
+    for _ in range(3):
+        model.run()
+        model.expire("coordinator")  # rounds, and the end
+    model.away.clear()
+    model.run()
+    assert len(refused(model, "coordinator", kind="done")) > 0
+    assert not any(event == "shunned" for _, event, _ in model.logged)
+    assert all(part.over for part in model.parts.values())
+
+
+def test_an_item_that_cannot_be_read_counts_for_more_the_longer_it_is() -> None:
+    model = Model(SMALL, 3)
+    for _ in range(2):
+        say(model, "coordinator", bytes(MAX_BODY))
+    assert model.parts["coordinator"]._refused[LIAR] == 2 * (1 + MAX_BODY // (1 << 14))
+
+
+def test_the_trace_has_an_end_and_a_time_for_everything() -> None:
+    model = Model(SMALL, 3)
+    until(model, "clustered")
+    mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
+    record = (mine, LEARNER, Report(0, 1))
+    for time in (float("inf"), float("nan"), -1.0):
+        say(model, "auditor", *encode_records(time, [record]))
+    assert len(refused(model, "auditor", kind="records", fault="malformed")) == 3
+    say(model, "auditor", Records(1.0, []))
+    assert len(refused(model, "auditor", kind="records", fault="malformed")) == 4
+    say(model, "auditor", msgpack.packb(["records", 1.0, [[mine, -3, ["refusal", 0, "ask", "x" * 2000]]]]))
+    assert refused(model, "auditor", kind="record", fault="oversized")
+    flood = next(iter(encode_records(1e300, [record] * 100)))
+    for _ in range(2 * FAIR // 100 + 1):
+        say(model, "auditor", flood, clock=2**62)
+    assert refused(model, "auditor", kind="records", fault="out_of_order")
+    model.run()
+    header, *records = msgpack.Unpacker(io.BytesIO(model.trace), raw=False)
+    assert header["hosts"] == 3
+    assert len(records) < 2 * FAIR + 1000
+    assert max(time for _, time, *_ in records) < 3700
+    assert model.digest == run(SMALL, engine="vectorized").summary["noisy_sha256"]
+
+
+def test_clocks_leap_so_far_and_end_before_they_overflow() -> None:
+    model = Model(SMALL, 3)
+    say(model, "coordinator", b"?", clock=2**63 - 1)
+    assert model.parts["coordinator"].clock == MAX_LEAP + 1
+    model.parts["coordinator"].clock = MAX_CLOCK - 5
+    for _ in range(10):
+        say(model, "coordinator", b"?", clock=2**63 - 1)
+    assert model.parts["coordinator"].clock == MAX_CLOCK
+    model.run()
+    assert model.digest == run(SMALL, engine="vectorized").summary["noisy_sha256"]
