@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Account, Answer
 
-_POINTS = 16
+_POINTS = 12
 # Of the grid, where the local guarantee is infinite.
 _LARGEST = 12.0
 

@@ -115,7 +115,10 @@ def parts_of(
             generator = stream(scenario.coins.seed, Purpose.ADVERSARIES, number)
             pool = _pool(entry, total, taken, cluster_of)
             if drawing:
-                found = pool[choose((), *_wanted(entry, scenario, where, total), len(pool), generator, where)]
+                count, fraction = _wanted(entry, scenario, where, total)
+                if count > len(pool):
+                    raise RequestError(f"{where}: needs {count} users, but only {len(pool)} can be drawn for it")
+                found = pool[choose((), count, fraction, len(pool), generator, where)]
             else:
                 found = choose(_named(entry), 0, 0.0, total, generator, where)
             members[number] = tuple(found.tolist())

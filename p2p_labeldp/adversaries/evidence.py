@@ -63,15 +63,16 @@ def evidence_of(view: View, victim: int) -> Evidence:
             for _, answered in view.answers_by(user, round_):
                 noisy[block][user] = answered[0]
                 if user == victim:
-                    np.add.at(seen[0, block], answered, 1)
+                    for label in answered:
+                        seen[0, block, label] += 1
         if view.reports is None or (shuffled and round_ > block):
             continue
         questions = view.asks[round_] if view.asks is not None else {}
         answers = view.answers[round_] if view.answers is not None else {}
         for user in roster:
-            label = view.reports[round_].get(user)
-            if label is None:
+            if user not in view.reports[round_]:
                 continue
+            label = view.reports[round_][user]
             reported[0, block, label] += 1
             own[0, block, label] += user == victim and not shuffled
             peer = questions.get(user, user if view.sees_the_wire else None)

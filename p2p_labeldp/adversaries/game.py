@@ -23,6 +23,7 @@ from scipy import stats
 
 from p2p_labeldp.adversaries.attacks import LIKELIHOOD_RATIO, Attack, Scores
 from p2p_labeldp.adversaries.bounds import Bounds
+from p2p_labeldp.adversaries.evidence import evidence_of
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.errors import RequestError
 
@@ -181,7 +182,8 @@ def reconstruct(view: View, true_labels: NDArray[np.integer], attack: Attack = L
     """Attack every user of a run, given the labels of all others in the view's background.
 
     Beforehand a label is as likely as it is common among the others (one of each added). The adversary's own users
-    are no victims. Users of one run share their reports, so that the rate has no binomial's interval.
+    are no victims. All users of a cluster share its reports, so that a run of few large clusters is but a few
+    draws: the rate has no binomial's interval.
     """
     labels = view.parameters.labels
     right = guessed = users = 0
@@ -191,9 +193,10 @@ def reconstruct(view: View, true_labels: NDArray[np.integer], attack: Attack = L
             if user in view.members:
                 continue
             prior = np.log(1.0 + common - (np.arange(labels) == view.background.get(user, -1)))
-            scores = np.array([attack(view, user, (0, label)) if label else 0.0 for label in range(labels)])
+            evidence = evidence_of(view, user)
+            scores = np.array([attack.score(evidence, (0, label))[0] if label else 0.0 for label in range(labels)])
             named = scores + prior if attack.weighs else scores + 1e-9 * prior
             users += 1
-            right += int(named.argmax()) == true_labels[user]
-            guessed += int(prior.argmax()) == true_labels[user]
+            right += bool(named.argmax() == true_labels[user])
+            guessed += bool(prior.argmax() == true_labels[user])
     return Reconstruction(attack.name, users, right / max(1, users), guessed / max(1, users))

@@ -15,7 +15,9 @@ In the shuffled view the pool's labels themselves are seen, each once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -100,8 +102,8 @@ def _hidden_law(alpha: float, labels: int, first: int, second: int, others: int,
         mass = np.ones(1)
         for size, _, chance in groups:
             mass = np.convolve(mass, pmf(Window(0, size), size, chance))
-        counts = np.arange(mass.size)
-        return _Hidden(mass.size - 1 - counts, counts, mass)
+        possible = np.flatnonzero(mass)
+        return _Hidden(mass.size - 1 - possible, possible, mass[possible])
     low, grid = np.zeros(2, dtype=np.int64), np.ones((1, 1))
     for size, *chances in groups:
         corner, part = _trinomial(size, *chances)
@@ -130,45 +132,46 @@ def _convolved(one: Floats, two: Floats) -> Floats:
     return np.convolve(first, second)[: height * width].reshape(height, width)
 
 
-def _sampled(law: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Floats]:
+def _sampled(law: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[Floats]:
     """Logarithms of the reports' chances, up to a constant, if her noisy label is the first, the second, another."""
     first, second = law.first + known[0], law.second + known[1]
-    with np.errstate(divide="ignore"):
-        weights = np.log(law.mass)
-    found = []
+    weights = np.log(law.mass)
     for mine in ((1, 0), (0, 1), (0, 0)):
         shares = np.stack([first + mine[0], second + mine[1], pool - first - second - sum(mine)]) / pool
         # Finite in place of log 0, so that nothing drawn from nothing counts as nothing.
         logs = np.where(shares > 0, np.log(np.where(shares > 0, shares, 1.0)), _IMPOSSIBLE)
         step = max(1, _BLOCK // weights.size)
-        parts = [
-            special.logsumexp(counts[start : start + step] @ logs + weights, axis=1)
-            for start in range(0, len(counts), step)
-        ]
-        found.append(np.concatenate(parts))
-    return found
+        parts = []
+        for start in range(0, len(counts), step):
+            one, two, rest = counts[start : start + step].T[:, :, None]
+            # Not a matrix product, whose last digits depend on how many rows there are.
+            parts.append(special.logsumexp(one * logs[0] + two * logs[1] + rest * logs[2] + weights, axis=1))
+        yield np.concatenate(parts)
 
 
-def _released(law: _Hidden, counts: NDArray[np.int64]) -> list[Floats]:
+def _released(law: _Hidden, counts: NDArray[np.int64]) -> Iterator[Floats]:
     """The same where the labels themselves are seen: the hidden ones must be what hers leaves over."""
     shape = int(max(law.first.max(), counts[:, 0].max())) + 2, int(max(law.second.max(), counts[:, 1].max())) + 2
     table = np.full(shape, _IMPOSSIBLE)
-    with np.errstate(divide="ignore"):
-        table[law.first, law.second] = np.log(law.mass)
-    # A count of none leaves -1 over, which is the table's empty last row or column.
+    table[law.first, law.second] = np.log(law.mass)
     first, second = counts[:, 0], counts[:, 1]
-    return [table[first - 1, second], table[first, second - 1], table[first, second]]
+    for mine in ((1, 0), (0, 1), (0, 0)):
+        # Less than none is -1, the table's last row or column, which is empty.
+        yield table[first - mine[0], second - mine[1]]
 
 
-def _ratio(parameters: Parameters, logs: list[Floats]) -> Floats:
-    """From the chances for each noisy label of hers to the ratio for each true one."""
+def _ratio(parameters: Parameters, chances: Iterator[Floats]) -> Floats:
+    """From the logarithms for each noisy label of hers to their ratio for her two true ones."""
     stays, moves = 1 - parameters.alpha, parameters.alpha / (parameters.labels - 1)
-    others = max(0.0, 1 - stays - moves) if parameters.labels > 2 else 0.0
-    top = np.max(logs if others else logs[:2], axis=0)
-    first, second, another = (np.exp(np.minimum(log - top, 0.0)) for log in logs)
+    others = max(0.0, 1 - stays - moves)
+    noisy = np.array(list(islice(chances, 2 if parameters.labels == 2 else 3)))
+    top = noisy.max(axis=0)
+    scaled = np.exp(noisy - top)
     with np.errstate(divide="ignore", invalid="ignore"):
-        for_second = np.log(moves * first + stays * second + others * another)
-        for_first = np.log(stays * first + moves * second + others * another)
+        for_first, for_second = (
+            np.log((np.array(weights)[: len(noisy), None] * scaled).sum(axis=0))
+            for weights in ((stays, moves, others), (moves, stays, others))
+        )
         # What neither label could have caused says nothing.
         ratio = np.where(top > _IMPOSSIBLE / 2, for_second - for_first, 0.0)
     clipped: Floats = np.clip(np.nan_to_num(ratio, nan=0.0), -CERTAIN, CERTAIN)

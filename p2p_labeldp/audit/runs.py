@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import noisy_sha256
+from p2p_labeldp.scenario import Network
 
 FAMILY_WISE_ERROR = 1e-3
 
@@ -90,7 +92,7 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
     unmatched: list[Violation] = []
     if checker.kinds["refusal"]:
         # Rare: read again, leaving out what was refused.
-        network = None if run.trace.wall_clock else run.scenario.network
+        network = None if run.trace.wall_clock else _network(run)
         taken = {(round_, *report) for round_, reports in enumerate(_taken(run)) for report in reports.items()}
         refused, unmatched = refused_positions(run.trace, network, taken)
         checker = _checked(run, refused)
@@ -109,12 +111,18 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
     return audit, checker.sample
 
 
+def _network(run: RecordedRun) -> Network:
+    """How long messages take: with faults, any time from the latency up."""
+    network = run.scenario.network
+    return replace(network, jitter=math.inf) if run.trace.faults else network
+
+
 def _checked(run: RecordedRun, refused: dict[int, str]) -> Checker:
     checker = Checker(
         run.users,
         run.features,
         run.parameters,
-        run.scenario.network,
+        _network(run),
         coins=SeededCoins(run.scenario.coins.seed) if run.scenario.coins.source == "seeded" else None,
         clusters=run.clusters,
         true_labels=run.true_labels,
@@ -148,6 +156,8 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
         if counts.get("reported") != announced:
             found.append(f"{counts} of round {round_}, but {announced} reports were announced")
     unheard = run.users - checker.present + sum(checker.present - sum(counts.values()) for counts in outcomes)
+    # Someone is missing too whose report came too late, or never, though her word did.
+    unheard += checker.kinds["report"] - sum(len(users) for users, _ in run.reports)
     if len(run.summary["missing"]) > unheard:
         found.append(f"{len(run.summary['missing'])} users are missing, but the others' words leave room for {unheard}")
     ascending = all((np.diff(users) > 0).all() for users, _ in run.reports)

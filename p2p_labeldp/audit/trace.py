@@ -58,12 +58,19 @@ class Trace:
                 raise RequestError(f"{path}: the header's {fact} must be a whole number")
         if header.get("clock", "virtual") not in ("virtual", "wall"):
             raise RequestError(f"{path}: the header's clock must be virtual or wall")
+        if type(header.get("faults", False)) is not bool:
+            raise RequestError(f"{path}: the header's faults must be true or false")
         return cls(path, header)
 
     @property
     def wall_clock(self) -> bool:
         """Whether times are those of machines' clocks; in a simulation they are virtual and exact."""
         return bool(self.header.get("clock") == "wall")
+
+    @property
+    def faults(self) -> bool:
+        """Whether messages may have been held up or sent again: then they may arrive later than they should."""
+        return bool(self.header.get("faults"))
 
     def __iter__(self) -> Iterator[Event]:
         with self.path.open("rb") as file:

@@ -77,6 +77,12 @@ def summary_table(summary: dict[str, Any]) -> Table:
         table.add_row("missing", f"{len(summary['missing']):,} users: {shown}{more}")
     if summary.get("missing_hosts"):
         table.add_row("", "hosts that stayed away: " + ", ".join(summary["missing_hosts"]))
+    if summary.get("faults"):
+        table.add_row("faults", ", ".join(f"{fault['rule']} {fault['fired']:,} times" for fault in summary["faults"]))
+        delivery = summary["delivery"]
+        again = f"{delivery['sent_again']:,} messages sent again, {delivery['lost_for_good']:,} lost for good"
+        copies = f"{delivery['duplicates_dropped']:,} copies dropped"
+        table.add_row("", f"{again}, {copies}; over after {summary['virtual_seconds']:.3g} virtual seconds")
     private = "none: " + summary["accuracy_reason"] if summary["accuracy"] is None else f"{summary['accuracy']:.4f}"
     table.add_row("accuracy", f"{private} on the noisy labels")
     if summary["nonprivate_accuracy"] is not None:
@@ -104,4 +110,6 @@ def summary_table(summary: dict[str, Any]) -> Table:
     how = f"the {summary['engine']} engine" if "hosts" not in summary else f"{summary['hosts']} hosts over TLS"
     table.add_row("seconds", f"{summary['seconds']:.2f} with {how}, {coins}")
     table.add_row("run folder", str(summary["out"]))
+    for number, warning in enumerate(summary.get("warnings", [])):
+        table.add_row("" if number else "warnings", warning)
     return table

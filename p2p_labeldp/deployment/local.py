@@ -20,6 +20,7 @@ import trio
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.parts import require_deployable
 from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario, replace
@@ -45,6 +46,7 @@ class LocalDeployment:
     def __init__(self, scenario: Scenario, hosts: int, work: Path, data_dir: Path | None = None) -> None:
         if not 1 <= hosts <= 256:
             raise RequestError(f"--hosts {hosts} is not allowed; it must be from 1 to 256")
+        require_deployable(scenario)
         ports = _free_ports(3)
         self.hosts = hosts
         self.work = work
@@ -57,6 +59,8 @@ class LocalDeployment:
             deployment__listen="",
             deployment__advertise="",
             deployment__health="",
+            deployment__join="",
+            deployment__authority="",
         )
         self._data_dir = data_dir
         self.names = ["auditor", "learner", "coordinator", *(f"users-{number + 1}" for number in range(hosts))]
@@ -84,8 +88,8 @@ class LocalDeployment:
                 for name in self.names:
                     child = await self._start(name)
                     nursery.start_soon(self._follow, child, progress)
-        except* (RequestError, RunError) as group:
-            raise group.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
         finally:
             with trio.CancelScope(shield=True):
                 await self._stop_all()
@@ -113,7 +117,7 @@ class LocalDeployment:
         """Keep a node's log, and say what it said when it died."""
         assert child.process.stderr is not None
         rest = b""
-        with child.log.open("ab") as file:
+        with child.log.open("ab", buffering=0) as file:  # to be read while the node runs
             async for chunk in child.process.stderr:
                 file.write(chunk)
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -193,6 +197,17 @@ def collect(work: Path, folder: RunFolder) -> dict[str, Any]:
     summary["out"] = str(folder.place)
     folder.write_json(SUMMARY, summary)
     return summary
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one to tell of errors that came together."""
+    for kind in (KeyboardInterrupt, RequestError, RunError):
+        found: BaseException | None = group.subgroup(kind)
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+        if found is not None:
+            return found
+    return group
 
 
 def _free_ports(count: int) -> list[int]:

@@ -31,7 +31,7 @@ from p2p_labeldp.deployment.health import serve_health
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.parts import SINGLES, Part
+from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable
 from p2p_labeldp.deployment.results import prepare_place, trace_writer, writer
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.runner import parameters_of
@@ -66,14 +66,7 @@ class Node:
     ) -> None:
         if role not in ROLES:
             raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
-        if scenario.mechanism.kind != "peer_to_peer":
-            raise RequestError(
-                f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone needs no keeper"
-            )
-        if scenario.faults or scenario.adversaries:
-            raise RequestError(
-                "faults and adversaries are for simulations; a deployment has those that come by themselves"
-            )
+        require_deployable(scenario)
         self.role = role
         self.scenario = scenario
         self._certificates = certificates

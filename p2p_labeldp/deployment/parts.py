@@ -29,6 +29,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
@@ -50,6 +51,16 @@ MOST_REFUSED = 1000  # of one peer, beyond what its users may say late: nobody h
 PAGE = 1 << 14  # bytes of an item that cannot be read; each more counts like one more refusal
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
+
+
+def require_deployable(scenario: Scenario) -> None:
+    """Not every scenario that can be simulated can be deployed."""
+    if scenario.mechanism.kind != "peer_to_peer":
+        raise RequestError(
+            f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone needs no keeper"
+        )
+    if scenario.faults or scenario.adversaries:
+        raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 
 
 class Shares:

@@ -6,7 +6,8 @@ seed the two give the same result, digit for digit.
 
 The victim is the first user of the cluster; the adversary's own users, if any, are the last. Of the other honest
 users the first so many ``ones`` hold label 1 and all others label 0; unless told, as many as the accountant found to be
-the worst, so that an exact bound can be attained. The candidates are 0 and 1, however many labels there are.
+the worst, so that an exact bound can be attained (with an unequal prior perhaps by the mirrored number: the accountant
+does not say which label it is the worst for). The candidates are 0 and 1, however many labels there are.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from p2p_labeldp.data.quality import cluster_shares, phi, psi
 from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.treatments import Treatment, generator_of
-from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports
+from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, trimmed_reports
 from p2p_labeldp.mechanisms.coins import SCHEME
 from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.streams import Purpose
@@ -58,6 +58,9 @@ def learned(scenario: Scenario, dataset: Dataset, outcome: Outcome, treatment: T
             generator=generator_of(scenario.coins, Purpose.LEARNER),
         )
         return {"accuracy": private.model.accuracy(*test)}
+    if settings.robust and treatment.targets is None:  # a curator's shares are its own, not what users say
+        known = outcome.clusters[reporters], dataset.features[reporters]
+        targets = trimmed_reports(targets, weights, *known, settings.robust)
     targets = treatment.soft(targets, settings.correct_flips)
     model = fit_softmax(dataset.features[reporters], targets, settings.l2, settings.max_iterations, weights)
     return {"accuracy": model.accuracy(*test)}

@@ -1,18 +1,22 @@
-"""A learner who doubts a cluster that stands out: its reports are reweighed towards what the others suggest.
+"""A learner who doubts a cluster that stands out: part of its reports is moved to what the others suggest.
 
 Reports of one cluster are draws from its users' labels, whoever sends them, so that all the learner has to
 judge is one share of each label per cluster. Clusters differ, and that is what there is to learn. What liars
 in one cluster cannot help is that its share no longer follows from its features as the others' shares do.
 
 Each cluster's shares are predicted from the centres and shares of the *other* clusters, by ridge regression
-with the strength that predicts best (the mean of the others, where features tell nothing). What is left over is
-compared across clusters, label by label: the ``robust`` largest and smallest leftovers are cut back to the next
-one, and the cluster's reports get weights that give it that share.
+with the strength that predicts best (the mean of the others, where features tell nothing). The ``robust`` share
+of clusters with most left over, summed over labels, may stand out no more than the next one does: of labels they
+report too often, the surplus becomes those they report too seldom. Cutting label by label instead would cut
+almost every cluster where there are many labels, each common in few of them.
 
-It bounds what liars in few clusters can do, by how well clusters predict each other. It does nothing against liars
-spread over all clusters, who shift every share alike, and little where labels change abruptly between
-neighbours. When nobody lies, clusters that rightly stand out are cut back too: that is its price.
-``benchmarks/poisoning.py`` measures all of this.
+So liars in few clusters move these no further from the prediction than honest clusters are. That is much where
+clusters predict each other, and nothing where labels change abruptly between neighbours (a dozen clusters of
+digits). Liars spread over all clusters shift every share alike, and nothing stands out. When nobody lies,
+clusters that rightly stand out are cut back too: that is its price, the highest where few clusters hold what
+there is to learn, such as a rare disease. ``benchmarks/poisoning.py`` measures all of this.
+
+One thread, so that the result does not depend on the machine's number of cores.
 """
 
 from __future__ import annotations
@@ -21,36 +25,41 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.learning.targets import Targets
 
 Doubles = NDArray[np.float64]
 
+_ROWS_AT_ONCE = 65_536
 _STRENGTHS = 10.0 ** np.arange(-5, 3)  # of the ridge, times the features' largest variance
 
 
 def trimmed_reports(
     targets: Targets, weights: Doubles, clusters: NDArray[np.integer], features: NDArray[np.floating], robust: float
-) -> tuple[Targets, Doubles]:
-    """The same reports with outlying clusters reweighed: targets whose rows sum to 1, and sample weights.
+) -> Targets:
+    """The same reports with the shares of outlying clusters cut back; rows still sum to 1.
 
-    ``targets`` are shares of labels (none negative: flips are undone afterwards). Every cluster keeps its weight.
+    ``targets`` are shares of labels, none negative: flips are undone afterwards. ``weights`` are what each row counts.
     """
     ids, place = np.unique(clusters, return_inverse=True)
     cut = min(math.ceil(robust * len(ids)), len(ids) - 1)
     if cut == 0:
-        return targets, weights
-    mass = np.bincount(place, weights)
-    shares = _sums(place, targets * weights[:, None]) / mass[:, None]
-    centres = _sums(place, features * weights[:, None]) / mass[:, None]
-    allowed = _within(shares, leftovers(shares, centres, mass), cut)
-    ratios = np.divide(allowed, shares, out=np.ones_like(shares), where=shares > 0)
-    moved = targets * ratios[place]
-    factors = moved.sum(axis=1)
-    # A label that nobody reported has no weight to give, so that the rest must carry the cluster's.
-    kept = np.bincount(place, weights * factors)
-    rescaled: Doubles = weights * factors * np.divide(mass, kept, out=np.ones_like(mass), where=kept > 0)[place]
-    return np.divide(moved, factors[:, None], out=targets.copy(), where=factors[:, None] > 0), rescaled
+        return targets
+    mass: Doubles = np.bincount(place, weights).astype(np.float64)
+    shares, centres = (_weighted_sums(rows, weights, place) / mass[:, None] for rows in (targets, features))
+    with threadpool_limits(limits=1, user_api="blas"):
+        allowed = _within(shares, leftovers(shares, centres, mass), cut)
+    kept = np.divide(np.minimum(shares, allowed), shares, out=np.ones_like(shares), where=shares > 0)
+    wanted = np.clip(allowed - shares, 0.0, None)
+    rows = np.flatnonzero((wanted.sum(axis=1) > 0)[place])
+    here = place[rows]
+    stays = targets[rows] * kept[here]
+    moves = wanted[here] / wanted[here].sum(axis=1, keepdims=True)
+    found = targets.copy()
+    found[rows] = stays + (1 - stays.sum(axis=1, keepdims=True)) * moves
+    return found
 
 
 def leftovers(shares: Doubles, centres: Doubles, mass: Doubles) -> Doubles:
@@ -82,11 +91,17 @@ def _within(shares: Doubles, left: Doubles, cut: int) -> Doubles:
     sizes = np.abs(left).sum(axis=1)
     most = np.sort(sizes)[-1 - cut]
     excess = np.clip(1 - most / np.maximum(sizes, 1e-300), 0.0, None)[:, None]
-    allowed: Doubles = np.clip(shares - excess * left, 0.0, None)
-    return allowed / allowed.sum(axis=1, keepdims=True)
+    allowed = np.clip(shares - excess * left, 0.0, None)
+    found: Doubles = np.where(excess > 0, allowed / allowed.sum(axis=1, keepdims=True), shares)
+    return found
 
 
-def _sums(place: NDArray[np.intp], rows: NDArray[np.floating]) -> Doubles:
+def _weighted_sums(rows: NDArray[np.floating], weights: Doubles, place: NDArray[np.intp]) -> Doubles:
+    """The sum of each cluster's rows, a block at a time since a copy in double precision may be large."""
     sums = np.zeros((int(place.max()) + 1, rows.shape[1]))
-    np.add.at(sums, place, rows)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        indices = place[part]
+        belongs = csr_array((weights[part], indices, np.arange(len(indices) + 1)), shape=(len(indices), len(sums)))
+        sums += np.asarray(belongs.T @ rows[part], dtype=np.float64)
     return sums

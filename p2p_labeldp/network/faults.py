@@ -319,14 +319,20 @@ class Faults:
             attempt = there
 
     def _departure(self, trip: Trip, attempt: int) -> int:
-        """The first attempt from this one on that no rule keeps from leaving."""
-        before = -1
-        while attempt != before:
-            if attempt >= NEVER or (attempt and trip.time(attempt) > self._horizon):
+        """The first attempt from this one on that no rule keeps from leaving.
+
+        They are asked in turn until all agree. Who named an attempt is not asked about it again: what a loss rule
+        answered holds for the attempt it named.
+        """
+        rules = self._leaving
+        agreed = turn = 0
+        while agreed < len(rules):
+            named = rules[turn].leaves(trip, attempt)
+            if named >= NEVER or (named and trip.time(named) > self._horizon):
                 return NEVER
-            before = attempt
-            for rule in self._leaving:
-                attempt = rule.leaves(trip, attempt)
+            agreed = agreed + 1 if named == attempt else 1
+            attempt = named
+            turn = (turn + 1) % len(rules)
         return attempt
 
     def _when_up(self, user: int, time: float) -> float:

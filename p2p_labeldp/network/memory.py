@@ -103,6 +103,7 @@ class MemoryNetwork:
         self._faults = faults
         self._transit: list[tuple[float, int, Record]] = []
         self._waker = Mailbox()
+        self._handed_out = 0  # how often messages that were due have been delivered
         self.send: Send = self._slowly if latency or jitter or faults is not None else self._instantly()
         """Trace a message, given its sender and receiver, and set it on its way."""
 
@@ -206,6 +207,7 @@ class MemoryNetwork:
             if until_deadline < until_due:
                 continue
             self.now = transit[0][0]
+            self._handed_out += 1
             while transit and transit[0][0] <= self.now:
                 deliver(heapq.heappop(transit)[2])
 
@@ -215,8 +217,10 @@ class MemoryNetwork:
 
     async def settled(self) -> None:
         """Return when nothing is on its way and everyone waits."""
-        await trio.testing.wait_all_tasks_blocked()
-        while self._transit:
+        seen = -1
+        # The carrier may have woken together with this task and handed out the last messages just before.
+        while self._transit or seen != self._handed_out:
+            seen = self._handed_out
             await trio.testing.wait_all_tasks_blocked()
 
     def _delay(self, record: Record) -> None:

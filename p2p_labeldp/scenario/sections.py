@@ -74,7 +74,7 @@ class Learner:
     robust: float = key(
         0.0,
         Number(0, 0.49),
-        "share of clusters trimmed at each end before an outlying cluster's reports count; 0: none",
+        "share of clusters, those that stand out most, whose reports are moved towards what the others suggest",
     )
 
 

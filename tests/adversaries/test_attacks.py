@@ -40,7 +40,7 @@ class EveryCoin:
     """Coins that go through every outcome of a small cluster, one cluster each, and how likely each is."""
 
     def __init__(self, users: int, parameters: Parameters) -> None:
-        flips, labels, rounds = parameters.rounds if parameters.noise == "fresh" else 1, parameters.labels, range(0)
+        flips, labels = parameters.rounds if parameters.noise == "fresh" else 1, parameters.labels
         rounds = range(parameters.rounds)
         sizes = [labels] * (users * flips) + [users] * (users * len(rounds)) + [2] * (users * len(rounds))
         grid = np.indices(sizes).reshape(len(sizes), -1)
@@ -190,7 +190,7 @@ def test_a_view_and_the_arrays_hold_the_same_evidence(view: str, labels: int, no
             assert np.array_equal(found, expected[[trial]]) if isinstance(found, np.ndarray) else found == expected
 
 
-def seen(answers: dict[tuple[int, int], tuple[int, ...]], **others: Any) -> View:
+def seen(told: dict[tuple[int, int], tuple[int, ...]], **others: Any) -> View:
     """What an auditor sees of four users of whom 0 is the victim; alpha is one tenth."""
     settings: dict[str, Any] = {
         "adversary": "auditor",
@@ -200,7 +200,7 @@ def seen(answers: dict[tuple[int, int], tuple[int, ...]], **others: Any) -> View
         "background": {1: 0, 2: 0, 3: 1},
         "reports": ({},),
         "asks": ({},),
-        "answers": (answers,),
+        "answers": (told,),
         "coins": {},
         "members": frozenset(),
     }
@@ -259,9 +259,9 @@ def test_a_rule_of_accusation_leans_towards_the_likelier_label() -> None:
 
 @pytest.mark.parametrize("answers", [1, 5, 25])
 def test_averaging_undoes_new_noise_for_every_asker_and_not_one_flip(answers: int) -> None:
-    """The classic bug. 2,000 users with label 1 answer five askers so often each; intervals at 99.9 %."""
+    """The classic bug. 1,000 users with label 1 answer five askers so often each; intervals at 99.9 %."""
     generator = np.random.default_rng(answers)
-    users, alpha = 2000, 0.3
+    users, alpha = 1000, 0.3
     parameters = Parameters(alpha, 1.0)
     named = {"one flip": 0, "new noise": 0}
     for _ in range(users):

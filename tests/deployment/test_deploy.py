@@ -202,13 +202,14 @@ def nothing_is_left(place: Path, temporary: Path, nodes: dict[int, bytes]) -> No
         (["nonsense"], "nonsense: neither a file nor a shipped scenario"),
         (["nonsense.toml"], "nonsense.toml: there is no such scenario file"),
         (["quickstart", "--out", "taken"], "--out taken: exists already"),
-        (["quickstart", "--set", "data.name=csv", "--set", "data.path=gone.csv"], "there is no file gone.csv"),
+        (["words.toml", "--hosts", "1", "--set", "data.path=gone.csv"], "data.path: there is no file gone.csv"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_request_is_answered_in_one_line_and_leaves_nothing(
     arguments: list[str],
     complaint: str,
+    words: Path,
     tmp_path: Path,
     temporary: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -217,7 +218,7 @@ def test_a_wrong_request_is_answered_in_one_line_and_leaves_nothing(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "something").touch()
-    assert main(["deploy", *arguments]) == 2
+    assert main(["deploy", *(str(words) if word == words.name else word for word in arguments)]) == 2
     printed, said = capsys.readouterr()
     assert printed == ""
     assert said.startswith("p2p-labeldp: ")

@@ -106,7 +106,7 @@ def test_slow_readers_hold_the_run_up_and_change_nothing(lab: Machine, tmp_path:
     slow = ("users-2", "auditor")
     with fleet(lab, PATIENT, 2, tmp_path / "work", networks=True) as nodes:
         for name in slow:
-            lab.filter(name, "input limit rate over 6 kbytes/second burst 4 kbytes counter drop")
+            lab.filter(name, "input limit rate over 12 kbytes/second burst 4 kbytes counter drop")
         nodes.start()
         all_arrived(nodes, tmp_path / "run")
         assert all(dropped(lab, name) > 0 for name in slow)
@@ -118,7 +118,7 @@ def test_hosts_lost_for_good_are_named_and_the_others_finish(lab: Machine, tmp_p
         nodes.start()
         nodes.wait_for("coordinator", "clustered")
         nodes.freeze("users-2")
-        lab.filter("users-3", "input drop", "output ip protocol tcp reject with tcp reset")
+        lab.filter("users-3", "input iifname eth0 drop", "output ip protocol tcp reject with tcp reset")
         others = ["coordinator", "learner", "auditor", "users-1"]
         assert nodes.wait(*others, "users-3") == dict.fromkeys(others, 0) | {"users-3": 3}
         assert nodes.said("users-3")[-1]["text"] == "p2p-labeldp: the coordinator stayed away for 4 seconds"

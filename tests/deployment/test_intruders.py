@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from live_deployment import Held, Live, Raw, mail
 
+from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
 from p2p_labeldp.deployment.items import (
     Begin,
@@ -277,6 +278,7 @@ async def test_a_connection_that_was_recorded_cannot_be_played_again(live: Live,
             async def back() -> None:
                 while data := await far.receive_some():
                     await near.send_all(data)
+                nursery.cancel_scope.cancel()
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(back)
@@ -489,11 +491,19 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
         await held.inject("coordinator", mail((reported, COORDINATOR, Done(0, "dropped"))), Written(), Traced({}))
         assert live.lines("coordinator", "refused", sender=reported, kind="done", fault="out_of_order")
         assert len(live.lines("coordinator", "refused", peer="users-3", kind="written")) == 2
+        # It calls the learner once more and listens, until its own node calls too.
+        async with live.dial("learner", "users-3", live.opening(held._part.run), Ack(0)) as raw:
+            first, *acknowledged, last = [type(frame) for frame in await raw.rest()]
+            assert (first, {*acknowledged}, last) == (Open, {Ack}, Bye)
         held.leave.set()
         summary = await live.finish()
     assert summary["noisy_sha256"] == expected.summary["noisy_sha256"]
     assert summary["missing"] == summary["missing_hosts"] == []
     assert not live.lines("coordinator", "shunned")
+    # It told the auditor nothing of its lies; that others refused them gives it away.
+    shutil.copy(live.folder / "auditor" / "trace.msgpack", live.folder / "learner" / "trace.msgpack")
+    (audit,) = audit_runs([live.folder / "learner"]).runs
+    assert {"refusals"} <= {violation.invariant for violation in audit.violations}
 
 
 def expected_reports(expected: Any) -> dict[int, int]:
@@ -521,6 +531,34 @@ async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expecte
         summary = await live.finish(*names)
     assert summary["missing_hosts"] == ["users-3"]
     # What arrived is a part of what would have, and whoever is not in it is named.
+    whole, reports = expected_reports(expected), reports_of(live)
+    assert reports.items() <= whole.items()
+    assert {user for user in whole if user not in reports} <= set(summary["missing"])
+    assert 0 < len(reports) < len(whole)
+
+
+async def test_a_host_that_only_chatters_does_not_stop_the_clock(tmp_path: Path, expected: Any) -> None:
+    """It is in the way of every limit: something arrives all the time. And nobody can reach it at its address."""
+    live = Live(tmp_path / "live", replace(SMALL, network__round_limit=1.0), hosts=3, deployment__away_limit=1.0)
+    names = ["coordinator", "learner", "auditor", "users-1", "users-2"]
+
+    async def chatter() -> None:
+        while True:
+            for key in ("coordinator", "learner", "auditor", live.key("users-1"), live.key("users-2")):
+                held._transport.post(key, 0, b"?")
+            await trio.sleep(0.01)
+
+    async with live.running(), trio.open_nursery() as nursery:
+        await live.start(*names)
+        held = await live.start("users-3", kind=Held, deployment__advertise="no..where")
+        assert isinstance(held, Held)
+        await held.assigned.wait()
+        nursery.start_soon(chatter)
+        summary = await live.finish(*names)
+        nursery.cancel_scope.cancel()
+    assert live.lines("coordinator", "refused", peer="users-3", kind="item", fault="malformed")
+    assert live.lines("coordinator", "limit", phase="exchange")
+    assert summary["missing_hosts"] == ["users-3"]
     whole, reports = expected_reports(expected), reports_of(live)
     assert reports.items() <= whole.items()
     assert {user for user in whole if user not in reports} <= set(summary["missing"])

@@ -81,7 +81,7 @@ def test_no_flip_is_made_twice_whatever_moment_nodes_are_killed_at(machine: Mach
             nodes.restart(name)
         nodes.wait_for_return("coordinator")
         nodes.wait_for_more("learner")
-        assert all([nodes.kill(name) for name in nodes.names])
+        assert {name: nodes.kill(name) for name in nodes.names} == dict.fromkeys(nodes.names, True)
         nodes.start()
         nodes.wait_for("coordinator", "exchanged")
         for name in ("users-2", "coordinator"):

@@ -16,9 +16,12 @@ DEEP = 3000  # arrays within arrays: more than any decoder follows
 
 class Mutations:
     def __init__(self, seed: int, corpus: Sequence[bytes]) -> None:
-        """``corpus`` holds real ones."""
+        """``corpus`` holds real ones; rare kinds of them are drawn as often as common ones."""
         self.chance = random.Random(seed)
-        self._corpus = list(corpus)
+        kinds: dict[str, list[bytes]] = {}
+        for data in corpus:
+            kinds.setdefault(_kind(data), []).append(data)
+        self._kinds = list(kinds.values())
         self._ways: list[Callable[[bytes], bytes]] = [
             self._random,
             self._flipped,
@@ -34,10 +37,13 @@ class Mutations:
 
     def draw(self) -> bytes:
         """One more; now and then several changes to one."""
-        data = self.chance.choice(self._corpus)
+        data = self._real()
         for _ in range(self.chance.choice((1, 1, 1, 2))):
             data = self.chance.choice(self._ways)(data)
         return data
+
+    def _real(self) -> bytes:
+        return self.chance.choice(self.chance.choice(self._kinds))
 
     def _random(self, data: bytes) -> bytes:
         return self.chance.randbytes(self.chance.randrange(60))
@@ -54,7 +60,7 @@ class Mutations:
         return data[:place] if self.chance.random() < 0.7 else data[place:]
 
     def _spliced(self, data: bytes) -> bytes:
-        other = self.chance.choice(self._corpus)
+        other = self._real()
         return data[: self.chance.randrange(len(data) + 1)] + other[self.chance.randrange(len(other) + 1) :]
 
     def _repeated(self, data: bytes) -> bytes:
@@ -101,8 +107,10 @@ class Mutations:
         """A value that stands where another is expected."""
         chance = self.chance
         if isinstance(value, int) and chance.random() < 0.5:
-            near = chance.choice((value + 1, value - 1, -value, value ^ 1, 0, -1, -2, -3, -4, -5, -6, 10_000, 2**15))
+            near = chance.choice((value + 1, value - 1, -value, value ^ 1, chance.randrange(-6, 40), 10_000, 2**15))
             return max(-(2**63), min(near, 2**64 - 1))
+        if isinstance(value, bytes) and chance.random() < 0.5:
+            return chance.choice((value[:-1], value + b"\0", value * 2, value[:-8], value[8:] + value[:8]))
         return chance.choice(
             (
                 None, True, False, 0, 1, -1, -2, 39, 40, 2**31, 2**48 - 1, 2**48, 2**63 - 1, 2**63, 2**64 - 1, -(2**63),
@@ -119,3 +127,12 @@ def pack(value: Any) -> bytes:
     """MessagePack, with text that is no UTF-8 where it holds lone surrogates."""
     packed: bytes = msgpack.packb(value, use_bin_type=True, unicode_errors="surrogateescape")
     return packed
+
+
+def _kind(data: bytes) -> str:
+    """What real bytes are about: their tag and, of mail, the kind of its first message."""
+    try:
+        value = msgpack.unpackb(data)
+        return f"{value[0]} {value[1][0][2][0]}" if value[0] == "mail" else str(value[0])
+    except (ValueError, TypeError, IndexError):
+        return ""

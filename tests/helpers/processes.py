@@ -31,6 +31,7 @@ from p2p_labeldp.scenario import Scenario, replace
 PATIENCE = 40.0  # seconds for anything at all; what is waited for takes a few on a machine with nothing else to do
 LOOK = 0.002  # seconds between two looks at a file
 SUBNET = "10.77.0"
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where ip and nft are, which not every user has in the path
 PORTS = {"coordinator": 7400, "learner": 7410, "auditor": 7420}
 
 Facts = dict[str, Any]
@@ -41,7 +42,7 @@ class Unavailable(Exception):
 
 
 class Machine:
-    """Where nodes run: this one, or with ``networks`` one of its own, in which tests may do to networks as they like."""
+    """Where nodes run: this machine or, with ``networks``, namespaces in which tests may do as they like."""
 
     def __init__(self, networks: bool = False) -> None:
         script = [sys.executable, str(Path(__file__).with_name("spawner.py"))]
@@ -53,7 +54,7 @@ class Machine:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL if prefix else None,
                 start_new_session=True,  # Ctrl-C is for the tests, which end this one
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                env=os.environ | {"PATH": PATH, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
             assert self._process.stdout is not None
             self._selector = selectors.DefaultSelector()
@@ -133,7 +134,7 @@ class Machine:
             self.ask("run", words=line.split())
 
     def filter(self, name: str, *rules: str) -> None:
-        """Filter what a namespace gets and sends by these rules of nft (``input ...``, ``output ...``); none: all pass."""
+        """Filter what a namespace gets and sends by nft's rules, ``input ...`` or ``output ...``; without, all pass."""
         lines = ["add table inet faults", "delete table inet faults", "add table inet faults"]
         for hook in ("input", "output"):
             lines.append(f"add chain inet faults {hook} {{ type filter hook {hook} priority 0; policy accept; }}")
@@ -146,7 +147,7 @@ class Machine:
 def _prefixes() -> list[list[str]]:
     """How to get namespaces: as anybody where that is allowed, else as root."""
     for tool in ("unshare", "ip", "nft", "mount"):
-        if shutil.which(tool) is None:
+        if shutil.which(tool, path=PATH) is None:
             raise Unavailable(f"no network namespaces here: the program {tool} is missing")
     return [["unshare", "-Urnm"], ["unshare", "-nm"]]
 

@@ -132,7 +132,8 @@ def _play(words: list[str]) -> int:
 
 
 def main() -> None:
-    import sklearn.cluster  # noqa: F401 - what nodes import on first use
+    # What nodes import on first use.
+    import sklearn.cluster
     import sklearn.datasets  # noqa: F401
 
     import p2p_labeldp.deployment.program  # noqa: F401

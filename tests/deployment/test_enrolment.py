@@ -1,0 +1,329 @@
+"""Enrolment: a token opens the door for a users host, and nothing that anyone sends at it closes it for others."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import NameOID
+
+from p2p_labeldp.deployment import enrolment
+from p2p_labeldp.deployment.certificates import init_certificates, make_request, read_token
+from p2p_labeldp.deployment.enrolment import MAX_REQUEST, MOST, Enrol, Enrolled, Rejected, enrol, serve_enrolment
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.network.tls import Credentials, TlsStream
+
+PATIENCE = 20.0
+
+
+class Server:
+    """Where hosts enrol, and what it logs."""
+
+    def __init__(self, certificates: Path, name: str, authority: Path) -> None:
+        self.certificates, self.name, self.authority = certificates, name, authority
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def log(self, event: str, **facts: Any) -> None:
+        self.lines.append((event, facts))
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        own = self.certificates / self.name
+        _, self.port = await nursery.start(serve_enrolment, "127.0.0.1", self.port, self.authority, own, self.log)
+
+    async def logged(self, event: str, count: int = 1, **facts: Any) -> dict[str, Any]:
+        """Wait until it has said so as often."""
+
+        def found() -> list[dict[str, Any]]:
+            return [its for name, its in self.lines if name == event and facts.items() <= its.items()]
+
+        with trio.fail_after(PATIENCE):
+            while len(found()) < count:  # noqa: ASYNC110 - a line wakes nobody
+                await trio.sleep(0.005)
+        return found()[-1]
+
+    @asynccontextmanager
+    async def dial(self) -> AsyncIterator[TlsStream]:
+        context = ssl.create_default_context(cafile=str(self.certificates / "join" / "ca.pem"))
+        context.check_hostname = False
+        with trio.fail_after(PATIENCE):
+            async with await trio.open_tcp_stream("127.0.0.1", self.port) as socket:
+                stream = TlsStream(socket, context, server_side=False)
+                await stream.handshake()
+                yield stream
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Path:
+    init_certificates(tmp_path / "certificates", hosts=1)
+    return tmp_path / "certificates"
+
+
+@pytest.fixture
+async def server(certificates: Path, nursery: trio.Nursery) -> Server:
+    made = Server(certificates, "coordinator", certificates / "enrolment")
+    await made.start(nursery)
+    return made
+
+
+async def ask(server: Server, token: str, request: bytes) -> Enrolled | Rejected:
+    async with server.dial() as stream:
+        await enrolment._write(stream, msgspec.msgpack.encode(Enrol(token, request)))
+        answer: Enrolled | Rejected = enrolment._answers.decode(await enrolment._read(stream))
+        return answer
+
+
+async def get_in(server: Server, folder: Path) -> Credentials:
+    """An honest host gets its certificate."""
+    with trio.fail_after(PATIENCE):
+        await enrol(folder, server.certificates / "join", server.address, PATIENCE, server.log)
+    return Credentials.load(folder)
+
+
+# Honest hosts
+
+
+async def test_the_right_token_gets_a_certificate_of_a_users_host(server: Server, tmp_path: Path) -> None:
+    identity = (await get_in(server, tmp_path / "host")).identity
+    assert identity.role == "users"
+    assert identity.name.startswith("users-")
+    assert [event for event, _ in server.lines] == ["enrolled", "enrolled"]  # of both sides
+    assert (tmp_path / "host" / "key.pem").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_wrong_token_is_told_and_not_tried_again(server: Server, tmp_path: Path) -> None:
+    join = tmp_path / "join"
+    join.mkdir()
+    (join / "ca.pem").write_bytes((server.certificates / "join" / "ca.pem").read_bytes())
+    (join / "token").write_text("wrong")
+    with pytest.raises(RequestError, match=f"{server.address}: the join token is wrong"):
+        await enrol(tmp_path / "host", join, server.address, PATIENCE, server.log)
+    assert not (tmp_path / "host" / "cert.pem").exists()
+    assert await server.logged("refused", kind="enrolment", reason="the join token is wrong")
+    assert 'wrong"' not in str(server.lines[0][1].get("token", ""))
+
+
+async def test_a_host_knocks_until_the_coordinator_is_there(
+    certificates: Path, tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    server = Server(certificates, "coordinator", certificates / "enrolment")
+    async with trio.open_nursery() as brief:
+        await server.start(brief)
+        brief.cancel_scope.cancel()
+    async with trio.open_nursery() as knocking:
+        knocking.start_soon(get_in, server, tmp_path / "host")
+        await server.logged("unreachable", kind="enrolment")
+        await server.start(nursery)
+    assert Credentials.load(tmp_path / "host").identity.role == "users"
+    assert [event for event, _ in server.lines].count("unreachable") == 1
+
+
+async def test_nobody_there_is_an_error_in_one_line(certificates: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    with pytest.raises(RunError, match=r"nobody enrolled this host at 127\.0\.0\.1:1 within 0\.3 seconds"):
+        await enrol(
+            tmp_path / "host", certificates / "join", "127.0.0.1:1", 0.3, lambda event, **_: lines.append(event)
+        )
+    assert lines == ["unreachable"]
+
+
+@pytest.mark.parametrize("spoilt", ["ca.pem", "token"])
+async def test_a_join_folder_that_is_spoilt_is_named(certificates: Path, tmp_path: Path, spoilt: str) -> None:
+    (certificates / "join" / spoilt).write_text("")
+    with pytest.raises(RequestError, match=str(certificates / "join")) as error:
+        await enrol(tmp_path / "host", certificates / "join", "127.0.0.1:1", 1.0, lambda *_, **__: None)
+    assert "\n" not in str(error.value)
+
+
+# Someone else in the coordinator's place
+
+
+async def test_a_server_that_is_not_the_coordinator_gets_no_token(
+    certificates: Path, tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    posing = Server(certificates, "users-1", certificates / "enrolment")
+    await posing.start(nursery)
+    with pytest.raises(RunError, match="nobody enrolled this host"):
+        await enrol(tmp_path / "host", certificates / "join", posing.address, 0.3, posing.log)
+    assert await posing.logged("unreachable", reason="not the coordinator")
+    assert await posing.logged("refused", kind="enrolment")
+    assert not any(event == "enrolled" for event, _ in posing.lines)
+
+
+async def test_a_coordinator_of_another_authority_gets_no_token(
+    certificates: Path, tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    init_certificates(tmp_path / "others")
+    posing = Server(tmp_path / "others", "coordinator", tmp_path / "others" / "enrolment")
+    await posing.start(nursery)
+    with pytest.raises(RunError, match="nobody enrolled this host"):
+        await enrol(tmp_path / "host", certificates / "join", posing.address, 0.3, posing.log)
+    assert "certificate verify failed" in (await posing.logged("unreachable"))["reason"]
+    assert await posing.logged("refused", kind="enrolment")
+
+
+@pytest.mark.parametrize("answer", [b"", b"?", b"\x91" * 5000, b"\xff" * 9, msgspec.msgpack.encode(["enrolled", b"?"])])
+async def test_an_answer_that_makes_no_sense_is_survived(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    folder = tmp_path / "host"
+    write = enrolment._write
+
+    async def nonsense(stream: TlsStream, data: bytes) -> None:
+        await write(stream, answer if b"enrolled" in data[:10] else data)
+
+    monkeypatch.setattr(enrolment, "_write", nonsense)
+    with pytest.raises(RunError) as error:
+        await enrol(folder, server.certificates / "join", server.address, 0.3, lambda *_, **__: None)
+    assert "\n" not in str(error.value)
+    assert not (folder / "cert.pem").exists()
+
+
+# Strangers at the server
+
+
+def request_for(key: Any, subject: str = "users", algorithm: Any = None) -> bytes:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
+    return builder.sign(key, algorithm).public_bytes(serialization.Encoding.PEM)
+
+
+KEYS: dict[str, Callable[[], bytes]] = {
+    "RSA": lambda: request_for(rsa.generate_private_key(65537, 2048), algorithm=hashes.SHA256()),
+    "P-384": lambda: request_for(ec.generate_private_key(ec.SECP384R1()), algorithm=hashes.SHA256()),
+    "Ed25519": lambda: request_for(ed25519.Ed25519PrivateKey.generate()),
+    "nothing": lambda: b"",
+    "garbage": lambda: b"\xff" * 100,
+    "too long": lambda: b"-----BEGIN CERTIFICATE REQUEST-----\n" + b"A" * (20 << 10),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+async def test_what_is_no_request_for_a_p256_key_is_not_signed(server: Server, kind: str) -> None:
+    answer = await ask(server, read_token(server.authority), KEYS[kind]())
+    assert isinstance(answer, Rejected)
+    assert answer.reason.startswith("the request is not one to sign: ")
+    assert await server.logged("refused", kind="enrolment", reason=answer.reason)
+
+
+async def test_a_request_that_names_another_role_gets_a_users_host(server: Server, tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    answer = await ask(server, read_token(server.authority), request_for(key, "coordinator", hashes.SHA256()))
+    assert isinstance(answer, Enrolled)
+    leaf = x509.load_pem_x509_certificates(answer.chain)[0]
+    (uri,) = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert uri.value.startswith("urn:p2p-labeldp:users:users-")
+    assert "coordinator" not in leaf.subject.rfc4514_string()
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "\ud800", "t" * 20_000, "é"])
+async def test_no_other_token_will_do(server: Server, tmp_path: Path, token: str) -> None:
+    if token == "\ud800":  # no text at all, so it is refused before it is compared
+        async with server.dial() as stream:
+            await enrolment._write(stream, b"\x93\xa5enrol\xa3\xed\xa0\x80\xc4\x00")
+            await server.logged("refused", fault="UnicodeDecodeError")
+    else:
+        answer = await ask(server, token, make_request(tmp_path / "host"))
+        assert answer == Rejected("the join token is wrong")
+    await get_in(server, tmp_path / "other")
+
+
+NONSENSE: dict[str, bytes] = {
+    "plain text": b"GET / HTTP/1.1\r\n\r\n",
+    "random": bytes(range(256)) * 4,
+    "a handshake that goes wrong": b"\x16\x03\x01\x00\x05hello",
+}
+
+
+@pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
+async def test_whoever_speaks_no_tls_is_dropped(server: Server, tmp_path: Path, said: bytes) -> None:
+    async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
+        await stream.send_all(said)
+        with trio.fail_after(PATIENCE):
+            while await stream.receive_some():
+                pass
+    assert await server.logged("refused", kind="enrolment")
+    await get_in(server, tmp_path / "host")
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ((MAX_REQUEST + 1).to_bytes(4, "big"), "ValueError"),
+        (b"\xff\xff\xff\xff", "ValueError"),
+        (b"\0\0\0\3abc", "ValidationError"),
+        (b"\0\0\x20\0" + b"\x91" * 0x2000, "ValidationError"),
+        (b"\0\0\0\x09\x93\xa5enrol\xa0\x01", "ValidationError"),
+        (b"\0\0\0\0", "DecodeError"),
+    ],
+)
+async def test_nonsense_within_tls_is_refused_and_the_next_is_served(
+    server: Server, tmp_path: Path, said: bytes, fault: str
+) -> None:
+    async with server.dial() as stream:
+        await stream.send_all(said)
+        assert await read_to_the_end(stream) == b""
+    assert await server.logged("refused", kind="enrolment", fault=fault)
+    await get_in(server, tmp_path / "host")
+
+
+async def read_to_the_end(stream: TlsStream) -> bytes:
+    try:
+        return await stream.receive_some(100)
+    except (OSError, trio.BrokenResourceError):
+        return b""
+
+
+async def test_whoever_takes_too_long_is_dropped(
+    certificates: Path, tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enrolment, "LIMIT", 0.3)
+    server = Server(certificates, "coordinator", certificates / "enrolment")
+    await server.start(nursery)
+    monkeypatch.undo()
+    async with server.dial() as stream:
+        await stream.send_all(b"\0\0\1")
+        assert await read_to_the_end(stream) == b""
+    assert await server.logged("refused", kind="enrolment", fault="TooSlowError")
+    await get_in(server, tmp_path / "host")
+
+
+async def test_many_who_say_nothing_keep_no_honest_host_out(server: Server, tmp_path: Path) -> None:
+    idle = [await trio.open_tcp_stream("127.0.0.1", server.port) for _ in range(3 * MOST)]
+    await get_in(server, tmp_path / "host")
+    await server.logged("refused", count=2 * MOST, kind="enrolment", fault="TooSlowError")
+    for stream in idle:
+        await trio.aclose_forcefully(stream)
+
+
+async def test_whoever_hangs_up_at_once_does_no_harm(server: Server, tmp_path: Path) -> None:
+    for _ in range(20):
+        stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+        stream.socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset
+        await trio.aclose_forcefully(stream)
+    await server.logged("refused", count=20, kind="enrolment")
+    await get_in(server, tmp_path / "host")
+
+
+async def test_an_authority_that_cannot_sign_ends_nothing(server: Server, tmp_path: Path) -> None:
+    kept = (server.authority / "key.pem").read_bytes()
+    (server.authority / "key.pem").write_bytes(b"?")
+    request = Enrol(read_token(server.authority), make_request(tmp_path / "host"))
+    async with server.dial() as stream:
+        await enrolment._write(stream, msgspec.msgpack.encode(request))
+        assert "key.pem" in (await server.logged("failed", kind="enrolment"))["reason"]
+    (server.authority / "key.pem").write_bytes(kept)
+    await get_in(server, tmp_path / "host")

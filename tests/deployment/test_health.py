@@ -1,0 +1,156 @@
+"""``GET /healthz``: one answer to one question, whatever else comes through the door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from live_deployment import Live, free_addresses
+
+from p2p_labeldp.deployment import health
+from p2p_labeldp.deployment.health import MAX_REQUEST, MOST, serve_health
+from p2p_labeldp.scenario import parse_scenario
+
+PATIENCE = 20.0
+GET = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"
+Ask = Callable[[bytes], Any]
+
+
+@pytest.fixture
+def state() -> dict[str, Any]:
+    return {"status": "ok", "waits_for": 'users "hosts"\n'}
+
+
+@pytest.fixture
+async def port(state: dict[str, Any], nursery: trio.Nursery) -> int:
+    _, found = await nursery.start(serve_health, "127.0.0.1", 0, lambda: state)
+    return int(found)
+
+
+async def ask(port: int, request: bytes) -> tuple[int, str]:
+    """The status and the body of the answer; 0 where there is none."""
+    with trio.fail_after(PATIENCE):
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(request)
+            return parse(await read(stream))
+
+
+async def read(stream: trio.SocketStream) -> bytes:
+    answer = b""
+    try:
+        while part := await stream.receive_some():
+            answer += part
+    except trio.BrokenResourceError:  # closed on what was not read
+        pass
+    return answer
+
+
+def parse(answer: bytes) -> tuple[int, str]:
+    if not answer:
+        return 0, ""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ") for line in lines[1:])
+    assert headers["Content-Length"] == str(len(body))
+    assert headers["Connection"] == "close"
+    return int(lines[0].split(" ")[1]), body.decode()
+
+
+async def test_a_node_that_is_well_says_so(port: int, state: dict[str, Any]) -> None:
+    status, body = await ask(port, GET)
+    assert (status, json.loads(body)) == (200, state)
+    assert body.count("\n") == 1
+
+
+async def test_a_node_that_is_not_well_says_that(port: int, state: dict[str, Any]) -> None:
+    state["status"] = "stuck"
+    assert (await ask(port, GET))[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /healthz?probe=1 HTTP/1.0\r\n\r\n", 200),
+        (b"GET /healthz\n\n", 404),
+        (b"GET / HTTP/1.1\r\n\r\n", 404),
+        (b"GET /healthz/../../etc/passwd HTTP/1.1\r\n\r\n", 404),
+        (b"GET  /healthz HTTP/1.1\r\n\r\n", 404),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"get /healthz HTTP/1.1\r\n\r\n", 405),
+        (b"\r\n\r\n", 405),
+        (b"\x16\x03\x01\x02\x00" + b"\xff" * 600 + b"\n\n", 405),
+        (b"\0" * MAX_REQUEST, 405),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+async def test_anything_else_is_answered_with_a_status_that_says_so(port: int, request_: bytes, status: int) -> None:
+    assert (await ask(port, request_))[0] == status
+    assert (await ask(port, GET))[0] == 200
+
+
+async def test_a_request_without_end_is_read_no_further_than_it_must_be(port: int) -> None:
+    request = b"GET /healthz HTTP/1.1\r\n" + b"X-Filler: y\r\n" * 10_000
+    status, _ = await ask(port, request)
+    assert status in (0, 200)  # the answer may be lost where the connection is closed on unread bytes
+    assert (await ask(port, GET))[0] == 200
+
+
+async def test_a_client_in_pieces_is_understood(port: int) -> None:
+    with trio.fail_after(PATIENCE):
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            for byte in GET:
+                await stream.send_all(bytes([byte]))
+            assert parse(await read(stream))[0] == 200
+
+
+async def test_a_client_that_takes_too_long_is_dropped(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "LIMIT", 0.1)
+    _, port = await nursery.start(serve_health, "127.0.0.1", 0, lambda: {"status": "ok"})
+    with trio.fail_after(PATIENCE):
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(GET[:9])
+            assert await read(stream) == b""
+    assert (await ask(port, GET))[0] == 200
+
+
+async def test_many_clients_who_say_nothing_keep_no_probe_out(port: int) -> None:
+    idle = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(4 * MOST)]
+    assert (await ask(port, GET))[0] == 200
+    with trio.fail_after(1.5):  # seconds: less than each of them is given where there is room
+        for stream in idle[: 2 * MOST]:
+            assert await read(stream) == b""
+    for stream in idle:
+        await trio.aclose_forcefully(stream)
+
+
+async def test_clients_who_hang_up_do_no_harm(port: int) -> None:
+    for said in (b"", GET[:5], GET):
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        if said:
+            await stream.send_all(said)
+        stream.socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset
+        await trio.aclose_forcefully(stream)
+    assert (await ask(port, GET))[0] == 200
+
+
+async def test_a_port_in_use_is_an_os_error(port: int) -> None:
+    with pytest.raises(OSError):
+        await serve_health("127.0.0.1", port, dict)
+
+
+async def test_a_node_says_whom_it_waits_for(tmp_path: Path) -> None:
+    scenario = parse_scenario('[data]\nname = "synthetic"\nusers = 40\n')
+    (address,) = free_addresses(1)
+    live = Live(tmp_path / "live", scenario, hosts=2)
+    async with live.running():
+        await live.start("coordinator", deployment__health=address)
+        status, body = await ask(int(address.rpartition(":")[2]), GET)
+    found = json.loads(body)
+    assert status == 200
+    assert (found["role"], found["node"], found["connected"]) == ("coordinator", "coordinator", 0)
+    assert found["waits_for"] == "users hosts: 0 came of 2"
+    assert found["run"]
