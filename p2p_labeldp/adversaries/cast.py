@@ -194,10 +194,13 @@ def _play(stage: Stage, scenario: Scenario, part: Part) -> None:
     if isinstance(entry, entries.Sybils) and scenario.clusters.method == "given":
         raise RequestError(f'{where}: claims features, but clusters.method = "given" asks nobody for them')
     for user in part.members:
-        stage.users[user] = _player(stage, scenario, entry, stage.users[user])
+        stage.users[user] = player(stage, scenario, entry, stage.users[user])
 
 
-def _player(stage: Stage, scenario: Scenario, entry: Entry, honest: User) -> User:
+def player(
+    stage: Stage, scenario: Scenario, entry: Entry, honest: User, moved: Callable[[int], int] = lambda victim: victim
+) -> User:
+    """Who plays an entry's part in place of an honest user; ``moved`` says who the victim is where users are copies."""
     identity = honest.id, honest.label, honest.host
     match entry:
         case entries.Liars():
@@ -209,11 +212,13 @@ def _player(stage: Stage, scenario: Scenario, entry: Entry, honest: User) -> Use
         case entries.FreshAnswers():
             return FreshAnswerer(*identity, KeyedStream(scenario.coins.seed, Purpose.ADVERSARIES))
         case entries.Focus():
-            return Focused(*identity, entry.victim)
+            return Focused(*identity, moved(entry.victim))
         case entries.RepeatAskers():
-            return Focused(*identity, entry.victim, entry.times)
+            return Focused(*identity, moved(entry.victim), entry.times)
         case entries.Sybils():
-            return Sybil(*identity, Features(stage.population.features[entry.victim]))
+            return Sybil(*identity, Features(stage.population.features[moved(entry.victim)]))
+        case entries.IsolatingCoordinator():
+            return Plant(*identity, moved(entry.victim))
     return honest
 
 
@@ -227,5 +232,4 @@ def _isolate(stage: Stage, scenario: Scenario, part: Part, entry: entries.Isolat
     kind = TwoRosters if entry.way == "inconsistent" else Isolator
     stage.coordinator = kind(stage.coordinator, entry.victim, part.members)
     for user in part.members:
-        honest = stage.users[user]
-        stage.users[user] = Plant(honest.id, honest.label, honest.host, entry.victim)
+        stage.users[user] = player(stage, scenario, entry, stage.users[user])

@@ -248,7 +248,8 @@ class Checker:
         self._timing.follows(event, turn.began, "her order to begin", late=round_ < self._round)
         turn.peer, turn.asked_at = event.receiver, event.time
         size = self._size(event.sender)
-        self.sample.choice(peer.place, member.place, size)
+        among = round_, member.cluster
+        self.sample.choice(peer.place, member.place, size, event.sender, event.receiver, among)
         self._expected.choice(event.sender, round_, peer.place, size)
 
     def _answer(self, event: Event, round_: int, label: int) -> None:

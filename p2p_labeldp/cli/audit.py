@@ -1,4 +1,4 @@
-"""``p2p-labeldp audit``: check the invariants of traces, and test their coins together."""
+"""``p2p-labeldp audit``: check the invariants of traces, and test their coins together; or a promised epsilon."""
 
 from __future__ import annotations
 
@@ -8,20 +8,74 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from p2p_labeldp.cli.output import Json, console, print_json
+from p2p_labeldp.cli.account import number
+from p2p_labeldp.cli.output import DataDir, Json, console, find_scenario, print_json
+from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
     from p2p_labeldp.audit import Audit
+    from p2p_labeldp.engines.audited import EpsilonAudit, Setting
+
+MOST_TRIALS = 100_000_000
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; their coins are pooled.")],
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN...]", help="Run folders; their coins are pooled. With --epsilon also a scenario, or nothing."
+        ),
+    ] = None,
     family_wise_error: Annotated[
-        float, typer.Option(help="How rarely an honest set of runs may fail any of the tests of the coins.")
+        float, typer.Option(help="How rarely what is honest may fail: any test of the coins, or the bound on epsilon.")
     ] = 1e-3,
+    epsilon: Annotated[
+        bool, typer.Option("--epsilon", help="Bound epsilon from below by trials, and compare with the exact value.")
+    ] = False,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            help="learner (the default), peer, metadata, eavesdropper, network, auditor, shuffle or coalition."
+        ),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(help="How many; 100,000 if not given, half with each label.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the trials; 0 if not given.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The delta that epsilon is stated at; the run's if not given.")
+    ] = None,
+    colluders: Annotated[int | None, typer.Option(help="Users of the cluster who collude, for coalition.")] = None,
+    cluster_size: Annotated[int | None, typer.Option(help="Users in the cluster, where no run is named.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Probability of a flip, where no run is named.")] = None,
+    theta: Annotated[float | None, typer.Option(help="Probability of a report, where no run is named.")] = None,
+    labels: Annotated[int | None, typer.Option(help="How many labels there are, where no run is named; 2.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="How often the exchange is repeated, likewise; 1.")] = None,
+    noise: Annotated[str | None, typer.Option(help="sticky or fresh, likewise; sticky.")] = None,
+    data_dir: DataDir = None,
+    out: Annotated[Path | None, typer.Option(help="A plot of the trials (.png, .svg or .pdf).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check what must hold in a run's trace. Exit status 1 if something does not."""
+    """Check what must hold in a run's trace, or with --epsilon what is promised of it. Exit status 1 if it does not."""
+    numbers = {
+        "cluster_size": cluster_size, "alpha": alpha, "theta": theta, "labels": labels, "rounds": rounds,
+        "noise": noise,
+    }  # fmt: skip
+    numbers = {name: value for name, value in numbers.items() if value is not None}
+    if epsilon:
+        if out is not None:
+            _require_suffix(out)
+        setting = _setting(runs or [], view or "learner", delta, colluders, numbers, data_dir)
+        passed = _audit_epsilon(setting, trials, seed or 0, family_wise_error, out, as_json)
+    else:
+        others = {"view": view, "trials": trials, "seed": seed, "delta": delta, "colluders": colluders, "out": out}
+        for name, value in {**others, **numbers}.items():
+            if value is not None:
+                raise RequestError(f"--{name.replace('_', '-')} needs --epsilon: without it, traces are checked")
+        passed = _audit_traces([Path(run) for run in runs or []], family_wise_error, as_json)
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _audit_traces(runs: list[Path], family_wise_error: float, as_json: bool) -> bool:
     from p2p_labeldp.audit import audit_runs
 
     audit = audit_runs(runs, family_wise_error)
@@ -29,8 +83,107 @@ def command(
         print_json(audit_json(audit))
     else:
         _show(audit)
-    if not audit.passed:
-        raise typer.Exit(1)
+    return audit.passed
+
+
+def _require_suffix(out: Path) -> None:
+    from p2p_labeldp.reporting.curves import SUFFIXES
+
+    if out.suffix not in SUFFIXES:
+        raise RequestError(f"--out {out}: the plot's name must end in {', '.join(SUFFIXES)}")
+
+
+def _setting(
+    named: list[str],
+    view: str,
+    delta: float | None,
+    colluders: int | None,
+    numbers: dict[str, Any],
+    data_dir: Path | None,
+) -> Setting:
+    """What to audit: of run folders, of a scenario, or of numbers."""
+    from p2p_labeldp.engines.audited import setting_of_numbers, setting_of_runs, setting_of_scenario
+    from p2p_labeldp.mechanisms import Parameters
+
+    if not named:
+        missing = [name for name in ("cluster_size", "alpha", "theta") if name not in numbers]
+        if missing:
+            wanted = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
+            raise RequestError(f"name a run folder or a scenario, or give the numbers: {wanted}")
+        size = numbers.pop("cluster_size")
+        return setting_of_numbers(view, size, Parameters(**numbers), delta, colluders)
+    if numbers:
+        name = next(iter(numbers)).replace("_", "-")
+        raise RequestError(f"--{name} is not allowed beside {named[0]}, which says it")
+    folders = [Path(name) for name in named]
+    if all(folder.is_dir() for folder in folders):
+        return setting_of_runs(folders, view, delta, colluders)
+    if len(named) > 1:
+        wrong = next(folder for folder in folders if not folder.is_dir())
+        raise RequestError(f"{wrong}: not a run folder; name run folders, or one scenario")
+    return setting_of_scenario(find_scenario(named[0], None, None), view, delta, colluders, data_dir)
+
+
+def _audit_epsilon(
+    setting: Setting, trials: int | None, seed: int, error: float, out: Path | None, as_json: bool
+) -> bool:
+    from p2p_labeldp.engines.audited import TRIALS, audit_epsilon
+    from p2p_labeldp.reporting.epsilon import draw_epsilon
+
+    if not 0 < error < 1:
+        raise RequestError(f"--family-wise-error {error:g}: must lie between 0 and 1")
+    if trials is not None and trials > MOST_TRIALS:
+        raise RequestError(f"--trials {trials} is not allowed; it must be at most {MOST_TRIALS}")
+    if not 0 <= seed < 1 << 64:
+        raise RequestError(f"--seed {seed} is not allowed; it must be 0 or more and below 2^64")
+    audit = audit_epsilon(setting, TRIALS if trials is None else trials, seed, 1 - error)
+    if out is not None:
+        draw_epsilon(audit, out, f"{setting.view}: {_cluster(setting)}, delta {setting.delta:.3g}")
+    if as_json:
+        print_json(audit.as_json() | {"plot": None if out is None else str(out)})
+    else:
+        console.print(_epsilon_table(audit))
+        if out is not None:
+            console.print(f"The plot is in {out}", soft_wrap=True)
+    return audit.passed
+
+
+def _cluster(setting: Setting) -> str:
+    parameters = setting.parameters
+    words = [f"{setting.cluster_size} users", f"alpha {parameters.alpha:g}", f"theta {parameters.theta:g}"]
+    if parameters.labels > 2:
+        words.append(f"{parameters.labels} labels")
+    if parameters.rounds > 1:
+        words.append(f"{parameters.rounds} rounds of {parameters.noise} noise")
+    if setting.colluders:
+        words.append(f"{setting.colluders} colluding")
+    return ", ".join(words)
+
+
+def _epsilon_table(audit: EpsilonAudit) -> Table:
+    from p2p_labeldp.privacy import SEES
+
+    setting, bound = audit.setting, audit.bound
+    exact = {"exact": "exact", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
+    side = "at least" if bound.label else "at most"
+    true, false = bound.true_rate, bound.false_rate
+    verdict = "not above what is promised" if audit.passed else "FAILED: more can be told than is promised"
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = [
+        ("view", f"{setting.view}: {SEES[setting.view]}"),
+        ("cluster", f"{_cluster(setting)}; ones among the others: {setting.game.ones}"),
+        ("promised", f"epsilon {number(audit.epsilon)} at delta {setting.delta:g}, {exact[setting.answer.method]}"),
+        ("shown", f"epsilon at least {number(bound.epsilon)}, at confidence {bound.confidence:.10g}: {verdict}"),
+        ("by", f"{bound.trials:,} trials, seed {audit.seed}; half of them chose the event, the other half measured it"),
+        ("event", f"{bound.attack} scores {side} {bound.threshold:.4g}: the label must be {bound.label}"),
+        ("seen", f"in {true.value:.4g} of the trials where it was (at least {true.limit:.4g}),"),
+        ("", f"in {false.value:.4g} of those where it was not (at most {false.limit:.4g})"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class CoordinatorPart(Part):
         self._given_by: Counter[str] = Counter()  # how many clusters each host has told
         self._noise: Noise | None = None
         self._noise_said = False
-        self._missing_hosts: list[str] = []
+        self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
         self._kinds: dict[str, int] = {}
         deployment = scenario.deployment
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
@@ -160,7 +160,8 @@ class CoordinatorPart(Part):
         else:
             self.log("away", nodes=away, phase=self.phase)
             if self.phase == CLOSING:
-                self._missing_hosts = sorted(self._name(key) for key in self._awaited)
+                assert self.shares is not None
+                self._lost = [holder for holder in self.shares.hosts if holder.key in self._awaited]
             self._awaited.clear()
             self._advance()
 
@@ -256,6 +257,8 @@ class CoordinatorPart(Part):
         self.role = Coordinator(
             users, self.directory.features, settings.rounds, self._cluster, network.hello_limit, network.round_limit
         )
+        if self._scenario.defences.check_assignment:
+            self.role.centres = self._plan.centres
         self.phase = RUNNING
         self._awaited = {holder.key for holder in self.shares.hosts} | {"learner"}
         for holder in self.shares.hosts:
@@ -326,7 +329,14 @@ class CoordinatorPart(Part):
 
     def _missing_users(self) -> list[int]:
         assert self.role is not None
-        return sorted({*self.role.absent, *(user for seen in self.role.attendance for user in seen.missing)})
+        missing = {*self.role.absent, *(user for seen in self.role.attendance for user in seen.missing)}
+        for holder in self._lost:
+            missing.update(range(holder.first, holder.last))
+        return sorted(missing)
+
+    @property
+    def _missing_hosts(self) -> list[str]:
+        return sorted(holder.name for holder in self._lost)
 
     def _name(self, key: str) -> str:
         return self._joined[key][0] if key in self._joined else f"the {key}"

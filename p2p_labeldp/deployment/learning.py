@@ -25,6 +25,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.errors import RunError
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import LEARNER, Closed, Envelope, Outgoing, Refused
 from p2p_labeldp.scenario import Scenario
@@ -45,8 +46,12 @@ class _Gatherer(Learner):
 class LearnerPart(Part):
     address = LEARNER
 
-    def __init__(self, key: str, log: Log, scenario: Scenario, write: Write) -> None:
+    def __init__(
+        self, key: str, log: Log, scenario: Scenario, write: Write, counts: tuple[int, int, int] | None = None
+    ) -> None:
+        """``counts`` are the users, features and labels of the learner's own data, where it has any."""
         super().__init__(key, log, scenario)
+        self._counts_here = counts
         self._write = write
         self._role: _Gatherer | None = None
         self._written = False
@@ -104,6 +109,10 @@ class LearnerPart(Part):
         return self._role.receive(envelope.sender, envelope.message)
 
     def _prepare(self, directory: Directory) -> None:
+        theirs = (directory.users, directory.features, directory.labels)
+        for what, its, mine in zip(("users", "features", "labels"), theirs, self._counts_here or theirs, strict=True):
+            if its != mine:
+                raise RunError(f"the hosts count {its} {what} in their data, the learner {mine}")
         network, rounds = self._scenario.network, self._scenario.mechanism.rounds
         # No round is closed later than this after the one before, whatever is lost on the way; as the coordinator's
         # limits start anew when it comes back from the dead, a node may be away for as long again.

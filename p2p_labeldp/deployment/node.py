@@ -123,7 +123,8 @@ class Node:
         parameters = parameters_of(scenario, len(dataset.classes))
         if self.role == "learner":
             out = prepare_place(place or state / "results", self.journal.used)
-            return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset))
+            counts = (*dataset.features.shape, len(dataset.classes))
+            return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset), counts)
         coins = make_coins(scenario.coins.source, scenario.coins.seed)
         if scenario.coins.source == "system":
             coins = JournaledCoins(coins, self.journal)

@@ -47,8 +47,9 @@ from p2p_labeldp.scenario import Scenario
 SINGLES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR}
 MAX_LEAP = 1 << 32  # ticks; a node ticks once per item it takes, so that no honest one is ever this far ahead
 MAX_CLOCK = 1 << 62  # a liar would need billions of items to come near it; clocks stand still there
-MOST_REFUSED = 1000  # of one peer, beyond what its users may say late: nobody honest comes near it
-PAGE = 1 << 14  # bytes of an item that cannot be read; each more counts like one more refusal
+MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
+PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
+LATE = ("out_of_order", "duplicate")  # faults of messages from which nobody honest is safe
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
 
@@ -110,7 +111,9 @@ class Part:
         self._records: list[tuple[int, int, Message]] = []
         self._local: deque[Envelope] = deque()
         self._peer = ("", "")  # key and name of whoever is being listened to
+        self._size = 0  # bytes of what it says: of an item, or of a message on average
         self._refused: Counter[str] = Counter()  # by key
+        self._logged: Counter[str] = Counter()  # of these
         self._traced = 0  # refusals
 
     # What a node asks of its part.
@@ -150,17 +153,18 @@ class Part:
             return
         # A clock that leaps is a lie, and would drive everyone's out of range.
         self._step(max(self.clock, min(clock, self.clock + MAX_LEAP)) + 1, now)
-        self._peer = key, name
+        self._peer, self._size = (key, name), len(body)
         try:
             item = decode_item(body)
         except Refused as refused:
-            self.reject("item", refused, 1 + len(body) // PAGE)
+            self.reject("item", refused)
             self._deliver(key, (found for found in salvage(body) if isinstance(found, Envelope)))
         else:
             try:
                 if type(item) is not Mail:
                     self.hear(key, name, item)
                 elif item.envelopes:
+                    self._size //= len(item.envelopes)
                     self._deliver(key, item.envelopes)
                 else:
                     raise Refused("malformed", "mail without a message")
@@ -234,19 +238,19 @@ class Part:
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
-        if self._counts():
+        if self._counts(0 if refused.fault in LATE else self._size):
             self.trace(receiver, Refusal(sender, kind, str(refused)))
-            self.log("refused", sender=sender, kind=kind, fault=refused.fault)
+            self._tell(sender=sender, kind=kind, fault=refused.fault)
 
     def trace(self, receiver: int, refusal: Refusal) -> None:
         if self._traced < self.fair:
             self._traced += 1
             self._records.append((receiver, AUDITOR, refusal))
 
-    def reject(self, kind: str, refused: Refused, weight: int = 1) -> None:
+    def reject(self, kind: str, refused: Refused) -> None:
         """Log that something which is no message was refused."""
-        if self._counts(weight):
-            self.log("refused", peer=self._peer[1], kind=kind, fault=refused.fault)
+        if self._counts(self._size):
+            self._tell(peer=self._peer[1], kind=kind, fault=refused.fault)
 
     @property
     def fair(self) -> int:
@@ -276,19 +280,24 @@ class Part:
     def _step(self, clock: int, now: float) -> None:
         self.clock, self.now = min(clock, MAX_CLOCK), now
 
-    def _counts(self, weight: int = 1) -> bool:
-        """Count a refusal against whoever is being listened to; whether there is still any use in telling of it."""
+    def _counts(self, size: int) -> bool:
+        """Count a refusal of so many bytes against whoever is being listened to; whether to tell of it."""
         key, name = self._peer
-        before = self._refused[key]
-        self._refused[key] += weight
+        self._refused[key] += 1 + size // PAGE
         if not key or self._refused[key] <= self.fair:
             return True
         if key not in SINGLES:
             self.shunned.add(key)
             self.log("shunned", peer=name, count=self._refused[key])
-        elif before <= self.fair:
-            self.log("warning", peer=name, warning="refused so often that no more is said of it")
         return False
+
+    def _tell(self, **facts: Any) -> None:
+        key, name = self._peer
+        self._logged[key] += 1
+        if self._logged[key] <= MOST_REFUSED:
+            self.log("refused", **facts)
+        elif self._logged[key] == MOST_REFUSED + 1:
+            self.log("warning", peer=name, warning=f"refused {MOST_REFUSED} times; no more of it will be logged")
 
     def _deliver(self, key: str, envelopes: Iterable[Envelope]) -> None:
         for envelope in envelopes:
@@ -303,11 +312,10 @@ class Part:
 
     def _misdirected(self, envelope: Envelope, refused: Refused) -> None:
         """Traced as bytes that are no message: whoever the addresses name, she has said nothing."""
-        if self._counts():
+        if self._counts(self._size):
             key, name = self._peer
             self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", str(refused)))
-            kind = kind_of(envelope.message)
-            self.log("refused", peer=name, sender=envelope.sender, kind=kind, fault=refused.fault)
+            self._tell(peer=name, sender=envelope.sender, kind=kind_of(envelope.message), fault=refused.fault)
 
     def _speaks_for(self, key: str, sender: int) -> bool:
         if sender < 0:

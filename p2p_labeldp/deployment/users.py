@@ -138,6 +138,7 @@ class UsersPart(Part):
             raise RunError(f"the coordinator counts {self.directory.users} users, this host {self._everyone}")
         self._first = mine.first
         self.host = Host(self._parameters, self._coins, mine.first, mine.last)
+        self.host.defend(self._scenario.defences, self._scenario.clusters)
         share = slice(mine.first, mine.last)
         labels, given = self._dataset.labels[share].tolist(), self._dataset.given_clusters
         self._features = np.asarray(self._dataset.features[share], dtype=np.float32).copy()

@@ -19,6 +19,7 @@ from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.clusters import kmeans_clusters
 from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.campaign import Affair, campaign
 from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta, guarantees
 from p2p_labeldp.engines.outcome import Outcome, Population
@@ -178,12 +179,16 @@ def _run(
         if prepare is not None:
             prepare(simulation)
         outcome = simulation.run()
+        abstained = frozenset(
+            p.victim for p in parts if p.victim is not None and not simulation.users[p.victim].flipped
+        )
     else:
+        abstained = frozenset()
         tell("exchange", 0, 0)
         parts = parts_of(scenario, len(dataset.labels))
         outcome = run_vectorized(population, parameters, coins, treatment)
         if faults is not None:
-            unused = f"{len(faults.rules)} faults were left out: the vectorized engine sends no messages"
+            unused = "the scenario's faults were left out: the vectorized engine sends no messages"
             outcome = dataclasses.replace(outcome, warnings=[unused])
     tell("learning", 0, 0)
     summary = {
@@ -210,6 +215,7 @@ def _run(
         "outcomes_by_round": outcome.outcomes,
         "missing": outcome.missing,
         "adversaries": [part.as_json() for part in parts],
+        "attacks": [],
         "faults": outcome.faults,
         "delivery": outcome.delivery,
         "warnings": outcome.warnings,
@@ -217,6 +223,14 @@ def _run(
         "seconds": round(time.perf_counter() - began, 3),
         "out": str(folder.place) if folder is not None else None,
     }
+    if parts:
+        tell("attacks", 0, 0)
+        affair = Affair(scenario, parameters, outcome, dataset.labels, parts, abstained)
+        summary["attacks"] = campaign(
+            affair,
+            lambda: run_vectorized(population, parameters, coins, treatment),
+            lambda found: learned(scenario, dataset, found, treatment)["accuracy"],
+        )
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=outcome.clusters, true_label=dataset.labels)
         write_results(folder, scenario, dataset, outcome, summary)

@@ -12,9 +12,10 @@ almost every cluster where there are many labels, each common in few of them.
 
 So liars in few clusters move these no further from the prediction than honest clusters are. That is much where
 clusters predict each other, and nothing where labels change abruptly between neighbours (a dozen clusters of
-digits). Liars spread over all clusters shift every share alike, and nothing stands out. When nobody lies,
-clusters that rightly stand out are cut back too: that is its price, the highest where few clusters hold what
-there is to learn, such as a rare disease. ``benchmarks/poisoning.py`` measures all of this.
+digits). Of few clusters, a large one that lies can make honest ones stand out instead, which helps the liars.
+Liars spread over all clusters shift every share alike, and nothing stands out. When nobody lies, clusters that
+rightly stand out are cut back too: that is its price, the highest where few clusters hold what there is to
+learn, such as a rare disease. ``benchmarks/poisoning.py`` measures all of this.
 
 One thread, so that the result does not depend on the machine's number of cores.
 """

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.protocol.auditor import Record
-from p2p_labeldp.protocol.messages import AUDITOR, HOST, MESSAGES, PARTIES, Message, Release, Report
+from p2p_labeldp.protocol.messages import AUDITOR, HOST, LEARNER, MESSAGES, PARTIES, Message, Release, Report
 from p2p_labeldp.scenario import Entry, entries
 from p2p_labeldp.streams import KeyedStream, Purpose, choose, stream
 
@@ -247,7 +247,7 @@ class Faults:
     def arrivals(self, record: Record, travel: float) -> tuple[float, ...]:
         """When a message that takes ``travel`` seconds arrives: once, twice, or never."""
         number, sent, sender, receiver, message = record
-        if type(message) is Report:
+        if type(message) is Report and receiver == LEARNER and sender >= 0:
             self._reported.setdefault(message.round, bytearray(self._users))[sender] = 1
         if sender == receiver:
             time = self._when_up(sender, sent + travel)

@@ -59,6 +59,11 @@ class User:
         self._askers: list[int] | None = None
         self._early: list[tuple[int, Ask]] | None = None
 
+    @property
+    def flipped(self) -> bool:
+        """Whether she has taken part: made her noisy label, flipped or not."""
+        return hasattr(self, "noisy")
+
     def hello(self, features: Features) -> Outgoing:
         if self.host.check is not None:
             self.host.check.claim(self.id, features.row)

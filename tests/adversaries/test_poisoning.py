@@ -24,8 +24,9 @@ FRACTIONS = (0.05, 0.2, 0.5)
 
 def test_liars_are_copied_so_that_few_of_them_count_about_twice() -> None:
     for share in (0.1, 0.5):
-        assert poisoned_share(share, 0.0) == poisoned_share_alone(share, 0.0) == pytest.approx(share)
-        assert poisoned_share(share, 1.0) == poisoned_share_alone(share, 1.0) == 1.0
+        for shifted in (poisoned_share, poisoned_share_alone):
+            assert shifted(share, 0.0) == pytest.approx(share)
+            assert shifted(share, 1.0) == 1.0
         for fraction in FRACTIONS:
             both = poisoned_share(share, fraction) - share
             assert both == pytest.approx((2 * fraction - fraction**2) * (1 - share))
@@ -117,5 +118,5 @@ def test_a_robust_learner_wins_back_most_of_what_one_lying_cluster_took_and_lose
     assert mean[False, 0.0] - mean[False, 0.05] < 0.01
 
 
-def test_a_robust_learner_is_no_help_against_liars_in_all_clusters() -> None:
-    assert accuracy(0.2, learner__robust=0.1) < accuracy(0.2) + 0.01
+def test_a_robust_learner_is_little_help_against_liars_in_all_clusters() -> None:
+    assert accuracy(0.2, learner__robust=0.1) < accuracy(0.0) - 0.1

@@ -71,7 +71,7 @@ def test_flips_are_not_tested_where_nobody_knows_true_labels(deployed: Callable[
     audit = audit_runs([deployed()])
     assert audit.passed
     assert {test.name for test in audit.tests} == {
-        "subsampling", "self_asks", "choice_of_place", "choice_beside_oneself",
+        "subsampling", "self_asks", "choice_of_place", "choice_beside_oneself", "asked_by_user",
     }  # fmt: skip
 
 

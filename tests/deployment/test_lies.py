@@ -30,6 +30,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.runner import run
@@ -37,12 +38,14 @@ from p2p_labeldp.errors import RunError
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     LEARNER,
+    VERSION,
     Assignment,
     Done,
     Envelope,
     Features,
     Hello,
     Report,
+    Roster,
 )
 from p2p_labeldp.scenario import parse_scenario, replace
 
@@ -300,6 +303,20 @@ def test_whatever_hosts_call_themselves_their_directory_fits_into_a_frame() -> N
     assert gathering.offer("last", "u", Join(long, 40, 2, 2)) == "there are too many hosts"
 
 
+def test_a_learner_whose_data_are_others_says_so_at_once() -> None:
+    model = Model(SMALL, 2)
+    users, features = model.dataset.features.shape
+    written: list[Any] = []
+    model.parts["learner"] = LearnerPart(
+        "learner", lambda *_, **__: None, SMALL, lambda *facts: written.append(facts), (users, features + 1, 2)
+    )
+    with pytest.raises(
+        RunError, match=f"the hosts count {features} features in their data, the learner {features + 1}"
+    ):
+        model.run()
+    assert not written
+
+
 def test_a_host_that_lies_about_its_data_first_stops_nobody() -> None:
     scenario = replace(SMALL, data__users=0, data__groups=3)
     model = Model(scenario, 3)
@@ -326,7 +343,7 @@ def test_refusals_are_told_of_so_often_and_no_more(victim: str, honest: dict[int
     lines = len(model.logged)
     say(model, victim, *[Mail([lie] * 500)] * 4, Mail([]), b"?", clock=2**63 - 1)
     assert (victim, "shunned", {"peer": "users-03", "count": FAIR + 1}) in model.logged
-    assert len(model.logged) - lines == FAIR + 1
+    assert len(model.logged) - lines == MOST_REFUSED + 2  # and that no more are logged, and that it is shunned
     traced = [decode_item(body) for _, body in model.streams[victim, "auditor"]]
     told = [record for item in traced if isinstance(item, Records) for record in item.records]
     assert sum(b"refusal" in bytes(record) for record in told) == (FAIR if victim != "auditor" else 0)
@@ -354,11 +371,20 @@ def test_what_is_sent_late_is_no_flood() -> None:
     assert all(part.over for part in model.parts.values())
 
 
-def test_an_item_that_cannot_be_read_counts_for_more_the_longer_it_is() -> None:
+def test_what_no_honest_host_says_counts_for_more_the_longer_it_is() -> None:
     model = Model(SMALL, 3)
-    for _ in range(2):
-        say(model, "coordinator", bytes(MAX_BODY))
-    assert model.parts["coordinator"]._refused[LIAR] == 2 * (1 + MAX_BODY // (1 << 14))
+    until(model, "begun")
+    mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
+    refusals, weight = model.parts["coordinator"]._refused, 1 + MAX_BODY // (1 << 14)
+    say(model, "coordinator", bytes(MAX_BODY))
+    assert refusals[LIAR] == weight
+    for message in (Roster(0, 0, bytes(1 << 18)), Hello(VERSION, Features(np.zeros(1 << 16, dtype=np.float32)))):
+        before = refusals[LIAR]
+        say(model, "coordinator", Mail([Envelope(mine, COORDINATOR, message)] * 3))
+        assert refusals[LIAR] == before + 3 * (1 + (1 << 18) // (1 << 14))
+    before = refusals[LIAR]
+    say(model, "coordinator", Mail([Envelope(mine, COORDINATOR, Done(0, "dropped"))] * 3))  # it might be late
+    assert refusals[LIAR] == before + 3
 
 
 def test_the_trace_has_an_end_and_a_time_for_everything() -> None:

@@ -53,6 +53,8 @@ def test_any_order_of_items_gives_the_data_set_of_the_vectorized_engine(hosts: i
         {"mechanism__theta": 0.0},
         {"data__labels": 5, "mechanism__alpha": 0.4},
         {"data__users": 7, "clusters__count": 1, "clusters__minimum_size": 1},
+        {"defences__check_assignment": True, "clusters__minimum_size": 12},
+        {"defences__abstain": False, "clusters__minimum_size": 50, "clusters__method": "given"},
     ],
     ids=str,
 )

@@ -28,7 +28,7 @@ from p2p_labeldp.protocol.user import JOINING
 from p2p_labeldp.scenario import Scenario, replace
 
 SINGLES = ("coordinator", "learner", "auditor")
-PATIENCE = 30.0  # seconds; a busy machine changes no outcome
+PATIENCE = 60.0  # seconds; a busy machine changes no outcome
 LOOK = 0.005
 
 

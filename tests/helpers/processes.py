@@ -229,10 +229,10 @@ class Fleet:
             return []
         return [json.loads(line) if line.startswith("{") else {"event": "", "text": line} for line in lines]
 
-    def heard(self, name: str, event: str, **facts: Any) -> list[Facts]:
+    def heard(self, node: str, event: str, /, **facts: Any) -> list[Facts]:
         """The lines of an event with these facts."""
         wanted = {"event": event, **facts}
-        return [line for line in self.said(name) if all(line.get(key) == value for key, value in wanted.items())]
+        return [line for line in self.said(node) if all(line.get(key) == value for key, value in wanted.items())]
 
     def status(self, name: str) -> int | None:
         found: int | None = self.machine.ask("status", pid=self.pids[name])
@@ -247,13 +247,13 @@ class Fleet:
             time.sleep(LOOK)
         return found
 
-    def wait_for(self, name: str, event: str, limit: float = PATIENCE, **facts: Any) -> Facts:
+    def wait_for(self, node: str, event: str, /, **facts: Any) -> Facts:
         """Until a node has logged an event, now or before; that line."""
 
-        lines: list[Facts] = self.until_of(name, event, lambda: self.heard(name, event, **facts), limit)
+        lines: list[Facts] = self.until_of(node, event, lambda: self.heard(node, event, **facts))
         return lines[0]
 
-    def until_of(self, name: str, what: str, condition: Callable[[], Any], limit: float = PATIENCE) -> Any:
+    def until_of(self, name: str, what: str, condition: Callable[[], Any]) -> Any:
         """As ``until``, for what a node does while it runs."""
 
         def found() -> Any:
@@ -263,7 +263,7 @@ class Fleet:
                 raise AssertionError(f"{name} ended with {status} before this: {what}\n{self.last_words()}")
             return found
 
-        return self.until(f"{name}: {what}", found, limit)
+        return self.until(f"{name}: {what}", found)
 
     def wait(self, *names: str, limit: float = PATIENCE) -> dict[str, int]:
         """How these nodes ended, once they have."""
@@ -278,7 +278,7 @@ class Fleet:
         self.until(f"the end of {', '.join(names)}", over, limit)
         return ended
 
-    def finish(self, limit: float = PATIENCE) -> None:
+    def finish(self) -> None:
         """Until every node has left as it should, or one has not."""
         left: set[str] = set()
 
@@ -289,7 +289,7 @@ class Fleet:
                     left.add(name)
             return len(left) == len(self.names)
 
-        self.until("everyone to leave", over, limit)
+        self.until("everyone to leave", over)
 
     def wait_for_more(self, name: str) -> None:
         """Until there is more in a node's journal than now."""

@@ -173,6 +173,15 @@ def test_loss_takes_its_share_of_attempts() -> None:
     assert made.fired() == [{"rule": "loss", "fired": 9900 - attempts[0]}]
 
 
+def test_an_attempt_must_get_past_every_loss_rule() -> None:
+    """As above; two rules at one half and a partition that changes nothing between them let a quarter pass."""
+    half = {"rule": "loss", "probability": 0.5}
+    made = faults(half, {"rule": "partition", "users": [0], "start": 90.0}, half, users=100)
+    attempts = Counter(first_attempt_from(fate[0] - TRAVEL - 1e-6) for fate in everything(made, 100) if fate)
+    for attempt, expected in enumerate([0.25, 0.1875, 0.140625]):
+        assert abs(attempts[attempt] / 9900 - expected) < 0.023
+
+
 def test_loss_outside_its_window_or_of_nothing_loses_nothing() -> None:
     assert everything(faults({"rule": "loss", "probability": 1.0, "start": 5.0})) == [[TRAVEL]] * 90
     assert everything(faults({"rule": "loss", "probability": 0.0})) == [[TRAVEL]] * 90

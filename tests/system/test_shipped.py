@@ -1,4 +1,7 @@
-"""Every scenario that ships runs, both engines agree on it, and its trace passes the audit."""
+"""Every scenario that ships runs, both engines agree on it, and its trace passes the audit.
+
+Where someone misbehaves there is one engine, and the audit notices.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from p2p_labeldp.adversaries.cast import ONLOOKERS
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.engines import run
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import load_scenario
 
 EVERY = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 SHIPPED = [path for path in EVERY if not path.stem.startswith("figure-")]  # those need large files and minutes
+PLAYED = [
+    path for path in SHIPPED if any(not isinstance(entry, ONLOOKERS) for entry in load_scenario(path).adversaries)
+]
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in SHIPPED if path not in PLAYED], ids=lambda path: path.stem)
 def test_a_shipped_scenario_runs_and_passes_its_audit(path: Path, tmp_path: Path) -> None:
     scenario = load_scenario(path)
     by_actors = run(scenario, out=tmp_path / "run").summary
@@ -23,3 +31,15 @@ def test_a_shipped_scenario_runs_and_passes_its_audit(path: Path, tmp_path: Path
     assert by_actors["privacy"] == by_arrays["privacy"]
     assert by_actors["accuracy"] > by_actors["majority_accuracy"]
     assert audit_runs([tmp_path / "run"]).passed
+
+
+@pytest.mark.parametrize("path", PLAYED, ids=lambda path: path.stem)
+def test_a_shipped_attack_runs_with_actors_and_its_audit_notices(path: Path, tmp_path: Path) -> None:
+    scenario = load_scenario(path)
+    summary = run(scenario, out=tmp_path / "run").summary
+    assert summary["accuracy"] > summary["majority_accuracy"]
+    assert len(summary["adversaries"]) == len(scenario.adversaries)
+    # Sybils say nothing that an honest user might not.
+    assert audit_runs([tmp_path / "run"]).passed == (path.stem == "sybils")
+    with pytest.raises(RequestError, match="changes messages"):
+        run(scenario, engine="vectorized")

@@ -1,0 +1,267 @@
+"""What the adversaries of a scenario make of it: one row for each, measured, beside what is proved about their view.
+
+Those who only look play a game on arrays (``engines.attacks``), which gives digit for digit what the actors would.
+Those who change messages play it with the actors: clusters are independent, so the victim's cluster, as it came about
+in the run, is copied once for each trial, everyone in it behaving as in the run, and the view is read from the trace.
+Those who push labels are measured by what they did to the run itself, beside the honest run of the same seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.adversaries.attacks import ATTACKS
+from p2p_labeldp.adversaries.bounds import Bounds
+from p2p_labeldp.adversaries.cast import Part, player
+from p2p_labeldp.adversaries.game import GameResult, judge
+from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.audit.views import view_of
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.attacks import Game, play_each
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import account
+from p2p_labeldp.scenario import Network, Scenario, entries
+from p2p_labeldp.streams import Purpose, stream
+
+TRIALS = 20_000  # of a game on arrays: a fraction of a second for clusters of a hundred
+MOST_USERS = 30_000  # of a game of actors: about two seconds
+FEWEST, MOST = 60, 1000  # trials of a game of actors
+OPTIMAL, SIMPLE = "likelihood_ratio", ("majority", "face_value")
+ACTIVE = (entries.Focus, entries.RepeatAskers, entries.IsolatingCoordinator)
+
+Labels = NDArray[np.int64]
+Row = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Affair:
+    """A finished run, as far as its adversaries matter."""
+
+    scenario: Scenario
+    parameters: Parameters
+    outcome: Outcome
+    labels: Labels
+    parts: tuple[Part, ...]
+    abstained: frozenset[int] = frozenset()
+    """Victims who never flipped: nothing of theirs was ever said."""
+
+    @property
+    def seed(self) -> int:
+        return self.scenario.coins.seed
+
+    def cluster(self, user: int) -> Labels:
+        return np.flatnonzero(self.outcome.clusters == self.outcome.clusters[user])
+
+
+def campaign(affair: Affair, honest: Callable[[], Outcome], accuracy: Callable[[Outcome], float | None]) -> list[Row]:
+    """A row for every adversary. ``honest`` gives the outcome of the same run without any, ``accuracy`` a model's."""
+    rows = []
+    for part in affair.parts:
+        row: Row = {"number": part.number, "kind": part.entry.name, "members": len(part.members)}
+        rows.append(row | _measured(affair, part, honest, accuracy))
+    return rows
+
+
+def _measured(
+    affair: Affair, part: Part, honest: Callable[[], Outcome], accuracy: Callable[[Outcome], float | None]
+) -> Row:
+    entry = part.entry
+    if part.victim is not None and part.victim in affair.abstained:
+        return {"note": f"user {part.victim} abstained: there is nothing of hers to see"}
+    if isinstance(entry, entries.Liars):
+        return _pushed(affair, part, entry, honest(), accuracy)
+    if isinstance(entry, ACTIVE) and not (
+        isinstance(entry, entries.IsolatingCoordinator) and entry.way == "small_cluster"
+    ):
+        return _active(affair, part)
+    if isinstance(entry, entries.IsolatingCoordinator):
+        return _passive(affair, "learner", len(affair.cluster(entry.victim)))
+    if isinstance(entry, entries.Observer):
+        view = _observed(entry)
+        return _passive(affair, view, _smallest(affair)) if view else {"note": "sees no label and no report"}
+    if isinstance(entry, entries.CuriousPeers):
+        return _passive(affair, "peer", _smallest(affair))
+    if isinstance(entry, entries.Collusion | entries.Sybils):
+        size, colluders = _worst_coalition(affair, part)
+        return _passive(affair, "coalition", size, colluders)
+    missing = len(affair.outcome.missing)
+    refused = affair.outcome.messages.get("refusal", 0)
+    return {"note": f"changes what is said; {missing} users missed something, {refused} messages were refused"}
+
+
+def _observed(entry: entries.Observer) -> str:
+    if entry.sees == "metadata":
+        return "metadata" if entry.reports else ""
+    return "network" if entry.reports else "eavesdropper"
+
+
+def _sizes(affair: Affair) -> Labels:
+    clusters = affair.outcome.clusters
+    return np.bincount(clusters[clusters >= 0])
+
+
+def _smallest(affair: Affair) -> int:
+    sizes = _sizes(affair)
+    return int(min(sizes[sizes >= max(2, affair.parameters.minimum_size)], default=0))
+
+
+def _worst_coalition(affair: Affair, part: Part) -> tuple[int, int]:
+    """Of the cluster with the largest share of colluders, or of the victim's: its size, and how many they are."""
+    clusters = affair.outcome.clusters
+    if part.victim is not None:
+        worst = int(clusters[part.victim])
+    else:
+        members = np.array(part.members, dtype=np.int64)
+        inside = np.bincount(clusters[members[clusters[members] >= 0]], minlength=len(_sizes(affair)))
+        honest = _sizes(affair) - inside
+        worst = int(np.argmax(np.where(honest > 0, inside / np.maximum(1, _sizes(affair)), -1)))
+    size = int(_sizes(affair)[worst])
+    return size, min(size - 1, int(np.isin(np.flatnonzero(clusters == worst), part.members).sum()))
+
+
+def _passive(affair: Affair, view: str, size: int, colluders: int = 0) -> Row:
+    if size < max(1, affair.parameters.minimum_size):
+        return {"note": "everyone abstained: there is nothing to see"}
+    parameters = dataclasses.replace(affair.parameters, minimum_size=1)
+    trials = min(TRIALS, max(FEWEST, 4_000_000 // size))
+    game = Game(view, size, parameters, trials, affair.seed, colluders)
+    results = play_each(game, (OPTIMAL, *SIMPLE))
+    return _row(results[OPTIMAL], size, (results[name] for name in SIMPLE))
+
+
+def _active(affair: Affair, part: Part) -> Row:
+    """A game of actors on copies of the victim's cluster."""
+    victim = part.victim
+    assert victim is not None
+    users = affair.cluster(victim)
+    if getattr(part.entry, "way", "") == "inconsistent":
+        users = np.array(sorted({victim, *part.members}), dtype=np.int64)  # what she was told
+    size = len(users)
+    place_of = {user: place for place, user in enumerate(users.tolist())}
+    trials = min(MOST, max(FEWEST, MOST_USERS // size))
+    labels = np.tile(affair.labels[users], (trials, 1))
+    guilty = stream(affair.seed, Purpose.GAME).random(trials) < 0.5
+    labels[:, place_of[victim]] = guilty
+    own = [place_of[member] for member in part.members if member in place_of]
+    view = _played(affair, part, labels, place_of)
+    seen = view(own)
+    results = {}
+    buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in affair.parts)
+    names = ("averaging", OPTIMAL) if buggy else (OPTIMAL, "averaging")
+    local = account(
+        "auditor", cluster_size=1, alpha=affair.parameters.alpha, theta=1.0, labels=affair.parameters.labels,
+        rounds=affair.parameters.rounds, noise=affair.parameters.noise,
+    )  # fmt: skip
+    bounds = None if buggy else Bounds(local, 0.5)
+    ties = stream(affair.seed, Purpose.GAME, 1).random(trials)
+    for name in names:
+        attack = ATTACKS[name]
+        scores = [attack(seen.within(trial), trial * size + place_of[victim]) for trial in range(trials)]
+        results[name] = judge("coalition", attack, guilty, np.array(scores), ties, bounds=bounds)
+    row = _row(results[names[0]], size, [results[names[1]]])
+    if buggy:
+        row["note"] = "no guarantee holds: the victim makes new noise for every asker"
+    return row
+
+
+def _played(affair: Affair, part: Part, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
+    """Run all copies at once; the view of the coalition whose members have the given places."""
+    trials, size = labels.shape
+    parameters = dataclasses.replace(affair.parameters, minimum_size=1)
+    clusters = np.repeat(np.arange(trials), size)
+    everyone = labels.ravel()
+    population = Population(np.zeros((len(everyone), 1), dtype=np.float32), everyone, lambda ids, _: clusters[ids])
+    coins = SeededCoins(affair.seed)
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "trace.msgpack"
+    with path.open("wb") as file:
+        simulation = Simulation(
+            population, parameters, coins, Network(), hosting="cluster", seed=affair.seed, write=file.write
+        )
+        simulation.host.defend(affair.scenario.defences, affair.scenario.clusters)
+        for start in range(0, len(everyone), size):
+
+            def moved(victim: int, start: int = start) -> int:
+                return start + place_of.get(victim, 0)
+
+            for other, member in ((other, member) for other in affair.parts for member in other.members):
+                if member in place_of:
+                    honest = simulation.users[start + place_of[member]]
+                    cast = player(simulation, affair.scenario, other.entry, honest, moved)
+                    simulation.users[honest.id] = cast
+        simulation.run()
+
+    def view(own: list[int]) -> Any:
+        with folder:
+            victims = {start + place_of[part.victim or 0] for start in range(0, len(everyone), size)}
+            known = {user: int(label) for user, label in enumerate(everyone.tolist()) if user not in victims}
+            members = [start + place for start in range(0, len(everyone), size) for place in own]
+            return view_of(
+                Trace.open(path), "coalition", members=members, background=known, parameters=parameters, coins=coins
+            )
+
+    return view
+
+
+def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
+    bounds = found.bounds
+    return {
+        "view": found.view,
+        "cluster_size": size,
+        "attack": found.attack,
+        "trials": found.trials,
+        "confidence": found.confidence,
+        "advantage": [found.advantage.value, max(-1.0, found.advantage.low), min(1.0, found.advantage.high)],
+        "bound": None if bounds is None else bounds.advantage,
+        "bound_exact": None if bounds is None else bounds.exact,
+        "reconstruction": [found.reconstruction.value, found.reconstruction.low, found.reconstruction.high],
+        "true_rates": [
+            {
+                "false_rate": point.target,
+                "value": point.true_rate.value,
+                "low": point.true_rate.low,
+                "high": point.true_rate.high,
+                "bound": None if bounds is None else bounds.true_rate(point.target),
+            }
+            for point in found.roc
+        ],
+        "beaten": list(found.beaten),
+        "others": {other.attack: other.advantage.value for other in others},
+    }
+
+
+def _pushed(
+    affair: Affair,
+    part: Part,
+    entry: entries.Liars,
+    honest: Outcome,
+    accuracy: Callable[[Outcome], float | None],
+) -> Row:
+    """The pushed label's share in the clusters of liars, with and without them, and what the model loses."""
+    label = entry.label
+    clusters = affair.outcome.clusters
+    touched = np.unique(clusters[np.array(part.members, dtype=np.int64)])
+    if entry.cluster != entries.NOBODY:
+        touched = touched[touched == entry.cluster]
+
+    def share(outcome: Outcome) -> float | None:
+        users = np.concatenate([users for users, _ in outcome.rounds])
+        noisy = np.concatenate([labels for _, labels in outcome.rounds])
+        here = np.isin(clusters[users], touched)
+        return float(np.mean(noisy[here] == label)) if here.any() else None
+
+    return {
+        "pushed_label": label if entry.lie == "label" else None,
+        "share": share(affair.outcome),
+        "honest_share": share(honest),
+        "honest_accuracy": accuracy(honest),
+    }

@@ -1,0 +1,471 @@
+"""Whole runs with faults: what arrives is what would have arrived anyway, or the summary says who is missing."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2p_labeldp.audit import audit_runs
+from p2p_labeldp.cli import main
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.runner import faults_of, run
+from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.protocol.messages import Done, Hello, Message, Outgoing, Report
+from p2p_labeldp.scenario import MAX_SEED, Entry, Scenario, load_scenario, make_entry, parse_scenario, replace
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+HOSTINGS = pytest.mark.parametrize("hosting", ["user", "cluster"])
+Make = Callable[..., Scenario]
+SMALL = """
+[data]
+name = "synthetic"
+users = 60
+groups = 3
+labels = 3
+[clusters]
+method = "given"
+minimum_size = 5
+[mechanism]
+alpha = 0.3
+theta = 0.7
+rounds = 2
+"""
+
+
+def entries(tables: Iterable[dict[str, Any]]) -> list[Entry]:
+    return [make_entry("faults", table) for table in tables]
+
+
+def with_faults(scenario: Scenario, *tables: dict[str, Any]) -> Scenario:
+    return replace(scenario, faults=entries(tables))
+
+
+def population_of(labels: list[int], clusters: list[int]) -> Population:
+    """Clusters are numbered anew among those who are present, as a coordinator would."""
+    assignment = np.array(clusters)
+    features = np.zeros((len(labels), 1), dtype=np.float32)
+    return Population(
+        features,
+        np.array(labels, dtype=np.int64),
+        lambda ids, _: np.unique(assignment[ids], return_inverse=True)[1].astype(np.int64),
+    )
+
+
+@st.composite
+def selections(draw: st.DrawFn, users: int, everyone: bool) -> dict[str, Any]:
+    way = draw(st.sampled_from(["users", "count", "fraction", *(["everyone"] if everyone else [])]))
+    if way == "users":
+        return {"users": draw(st.lists(st.integers(0, users - 1), min_size=1, max_size=users, unique=True))}
+    if way == "count":
+        return {"count": draw(st.integers(1, users))}
+    return {"fraction": draw(st.sampled_from([0.2, 0.5, 1.0]))} if way == "fraction" else {}
+
+
+@st.composite
+def fault_tables(draw: st.DrawFn, users: int, harsh: bool) -> dict[str, Any]:
+    """One fault; unless it is harsh it passes soon, or leaves every other attempt alone."""
+    rule = draw(st.sampled_from(["delay", "loss", "duplicate", "reorder", "partition", "crash", "churn", "slow"]))
+    moment = st.sampled_from([0.0, 0.05, 0.2, 1.0]) | st.floats(0, 8)
+    length = st.sampled_from([0.1, 1.0, 5.0] + ([20.0, 60.0] if harsh else [])) | st.floats(0.01, 15)
+    table = {"rule": rule, **draw(selections(users, rule in ("delay", "loss", "duplicate", "reorder")))}
+    if rule in ("delay", "reorder", "slow", "churn"):
+        table["seconds"] = draw(length)
+    lasting = [0.1, 0.5] + ([0.95, 1.0] if harsh else [])
+    if rule in ("delay", "duplicate", "reorder"):
+        table["probability"] = draw(st.sampled_from([0.1, 0.5, 1.0]))
+    if rule == "crash":
+        table["at"] = draw(moment)
+        table["restart"] = draw(length | st.just(0.0)) if harsh else draw(length)
+    elif rule in ("partition", "churn") or (rule != "slow" and draw(st.booleans())):
+        table["start"] = draw(moment)
+        table["end"] = table["start"] + draw(length)
+        lasting = [0.1, 0.5, 1.0]
+    if rule == "loss":
+        table["probability"] = draw(st.sampled_from(lasting))
+    if rule == "partition":
+        table["one_way"] = draw(st.booleans())
+    return table
+
+
+@st.composite
+def problems(draw: st.DrawFn, harsh: bool) -> tuple[Population, Parameters, int, Scenario]:
+    users = draw(st.integers(1, 25))
+    labels = draw(st.integers(2, 4))
+    population = population_of(
+        draw(st.lists(st.integers(0, labels - 1), min_size=users, max_size=users)),
+        draw(st.lists(st.integers(0, 2), min_size=users, max_size=users)),
+    )
+    parameters = Parameters(
+        alpha=draw(st.sampled_from([0.0, 0.3])),
+        theta=draw(st.sampled_from([0.6, 1.0])),
+        labels=labels,
+        noise=draw(st.sampled_from(["sticky", "fresh"])),
+        rounds=draw(st.integers(1, 3)),
+        minimum_size=draw(st.sampled_from([1, 4])),
+    )
+    limit = 12.0 if harsh else 20_000.0
+    scenario = replace(
+        Scenario(),
+        network__latency=draw(st.sampled_from([0.0, 0.1])),
+        network__jitter=draw(st.sampled_from([0.0, 0.5])),
+        network__hello_limit=limit,
+        network__round_limit=limit,
+        mechanism__rounds=parameters.rounds,
+        coins__seed=draw(st.integers(0, MAX_SEED)),
+        faults=entries(draw(st.lists(fault_tables(users, harsh), min_size=1, max_size=4))),
+    )
+    return population, parameters, scenario.coins.seed, scenario
+
+
+def simulation_of(
+    population: Population, parameters: Parameters, seed: int, scenario: Scenario, hosting: str, **more: Any
+) -> Simulation:
+    made = faults_of(scenario, len(population.labels))
+    coins = SeededCoins(seed)
+    return Simulation(
+        population, parameters, coins, scenario.network, hosting=hosting, seed=seed, faults=made, **more
+    )  # fmt: skip
+
+
+# Everyone is reachable in the end
+
+
+@given(problems(harsh=False), st.sampled_from(["user", "cluster"]))
+@settings(max_examples=100, deadline=None)
+def test_faults_that_pass_change_nothing_that_the_learner_gets(
+    problem: tuple[Population, Parameters, int, Scenario], hosting: str
+) -> None:
+    population, parameters, seed, scenario = problem
+    outcome = simulation_of(population, parameters, seed, scenario, hosting).run()
+    expected = run_vectorized(population, parameters, SeededCoins(seed))
+    assert outcome.missing == []
+    assert outcome.sha256() == expected.sha256()
+    assert outcome.outcomes == expected.outcomes
+    assert "refusal" not in outcome.messages
+    assert [fault["rule"] for fault in outcome.faults] == [entry.name for entry in scenario.faults]
+
+
+@HOSTINGS
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_deliveries_does_not_matter(hosting: str, seed: int, small_scenario: Make) -> None:
+    """Every message is held back for up to five seconds, so that nearly all of them overtake others."""
+    shuffled = with_faults(small_scenario(seed=seed), {"rule": "reorder", "probability": 1.0, "seconds": 5.0})
+    found = run(shuffled, hosting=hosting).summary
+    assert found["noisy_sha256"] == run(small_scenario(seed=seed), engine="vectorized").summary["noisy_sha256"]
+    assert found["faults"][0]["fired"] > 500
+
+
+@HOSTINGS
+def test_a_user_who_was_down_goes_on_as_she_was(hosting: str, small_scenario: Make, tmp_path: Path) -> None:
+    """Everyone crashes between two rounds and again within one: the audit finds one flip, one choice, one answer."""
+    scenario = with_faults(
+        small_scenario("network.latency=0.1", "mechanism.rounds=3"),
+        {"rule": "crash", "fraction": 1.0, "at": 0.25, "restart": 2.0},
+        {"rule": "crash", "fraction": 0.5, "at": 4.0, "restart": 5.0},
+    )
+    found = run(scenario, hosting=hosting, out=tmp_path / "run").summary
+    assert found["missing"] == []
+    assert found["noisy_sha256"] == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    assert all(fault["fired"] > 0 for fault in found["faults"])
+    assert audit_runs([tmp_path / "run"]).passed
+
+
+# Someone is not
+
+
+class Notes:
+    """What the coordinator and the learner took, and what users sent, noted beside the run."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.taken: set[tuple[type[Message], int, int]] = set()  # (kind, round, user)
+        self.reported: set[tuple[int, int]] = set()  # (round, user)
+        for role in (simulation.coordinator, simulation.learner):
+            self._watch(role)
+        send = simulation.network.send
+
+        def noting(sender: int, receiver: int, message: Message) -> None:
+            if isinstance(message, Report):
+                self.reported.add((message.round, sender))
+            send(sender, receiver, message)
+
+        simulation.network.send = noting
+
+    def _watch(self, role: Any) -> None:
+        receive = role.receive
+
+        def noting(sender: int, message: Message) -> Iterable[Outgoing]:
+            out: Iterable[Outgoing] = receive(sender, message)  # which may raise Refused
+            if isinstance(message, Hello | Done | Report):
+                self.taken.add((type(message), getattr(message, "round", 0), sender))
+            return out
+
+        role.receive = noting
+
+    def complete(self, user: int, rounds: int) -> bool:
+        """Whether everything that she had to say was heard."""
+        return (Hello, 0, user) in self.taken and all(
+            (Done, round_, user) in self.taken
+            and ((round_, user) not in self.reported or (Report, round_, user) in self.taken)
+            for round_ in range(rounds)
+        )
+
+
+def expected_report(
+    outcome: Outcome, labels: list[int], parameters: Parameters, seed: int, round_: int, user: int
+) -> int:
+    """What she reports in a round, from the coins alone; -1 for nothing."""
+    roster = np.flatnonzero(outcome.clusters == outcome.clusters[user])
+    if len(roster) < parameters.minimum_size:
+        return -1
+    coins = SeededCoins(seed)
+    peer = int(roster[int(coins.block(round_, user, user + 1)[0, 1] * len(roster))])
+    if coins.block(round_, user, user + 1)[0, 2] >= parameters.theta:
+        return -1
+    flip, _, _, other = coins.block(round_ if parameters.noise == "fresh" else 0, peer, peer + 1)[0]
+    moved = 1 + int(other * (parameters.labels - 1)) if flip < parameters.alpha else 0
+    return (labels[peer] + moved) % parameters.labels
+
+
+@given(problems(harsh=True), st.sampled_from(["user", "cluster"]))
+@settings(max_examples=100, deadline=None)
+def test_exactly_those_who_missed_something_are_missing_and_the_others_finish(
+    problem: tuple[Population, Parameters, int, Scenario], hosting: str
+) -> None:
+    population, parameters, seed, scenario = problem
+    simulated = simulation_of(population, parameters, seed, scenario, hosting)
+    notes = Notes(simulated)
+    outcome = simulated.run()
+    everyone = range(len(population.labels))
+    assert outcome.missing == [user for user in everyone if not notes.complete(user, parameters.rounds)]
+    labels = population.labels.tolist()
+    for round_, (users, reported) in enumerate(outcome.rounds):
+        found = dict(zip(users.tolist(), reported.tolist(), strict=True))
+        for user in everyone:
+            expected = -1
+            if outcome.clusters[user] >= 0:
+                expected = expected_report(outcome, labels, parameters, seed, round_, user)
+            # Those who are missing may have got something through; then it is right as well.
+            allowed = (expected, -1) if user in outcome.missing else (expected,)
+            assert found.get(user, -1) in allowed
+
+
+@given(
+    st.lists(fault_tables(60, harsh=True), min_size=1, max_size=4),
+    st.sampled_from([[], ["network.latency=0.1"], ["network.jitter=0.5", "mechanism.noise=fresh"]]),
+    st.sampled_from(["user", "cluster"]),
+    st.integers(0, 1000),
+)
+@settings(max_examples=40, deadline=None)
+def test_whatever_goes_wrong_the_run_ends_passes_its_audit_and_can_be_repeated(
+    tmp_path_factory: pytest.TempPathFactory, tables: list[dict[str, Any]], changes: list[str], hosting: str, seed: int
+) -> None:
+    out = tmp_path_factory.mktemp("faults") / "run"
+    limits = ["network.hello_limit=12", "network.round_limit=12"]
+    scenario = with_faults(parse_scenario(SMALL, "small", [*changes, *limits], seed), *tables)
+    summary = run(scenario, hosting=hosting, out=out).summary
+    audit = audit_runs([out], 1e-9)
+    assert audit.passed, audit.runs[0].violations
+    again = run(scenario, hosting=hosting).summary
+    assert {**again, "seconds": 0, "out": ""} == {**summary, "seconds": 0, "out": ""}
+
+
+@HOSTINGS
+def test_who_never_comes_back_is_missing_and_so_is_who_asked_her(hosting: str, small_scenario: Make) -> None:
+    """User 7 goes down when her ask is on its way; nobody chooses again."""
+    scenario = with_faults(
+        small_scenario("network.latency=0.1", "mechanism.rounds=1", "mechanism.theta=1"),
+        {"rule": "crash", "users": [7], "at": 0.25},
+    )
+    finished = run(scenario, hosting=hosting)
+    outcome = finished.outcome
+    coins = SeededCoins(scenario.coins.seed).block(0, 0, 60)
+    roster = np.flatnonzero(outcome.clusters == outcome.clusters[7])
+    askers = [int(user) for user in roster if roster[int(coins[user, 1] * len(roster))] == 7]
+    assert outcome.missing == sorted({7, *askers})
+    assert outcome.reports == 60 - len(outcome.missing)
+    by_arrays = run(scenario, engine="vectorized").outcome.rounds[0][1]
+    users, labels = outcome.rounds[0]
+    assert (labels == by_arrays[users]).all()
+
+
+@HOSTINGS
+def test_the_guarantee_of_a_run_with_missing_users_is_that_of_those_who_stayed(
+    hosting: str, small_scenario: Make
+) -> None:
+    scenario = with_faults(small_scenario("network.latency=0.1"), {"rule": "crash", "fraction": 0.3, "at": 0.25})
+    whole, torn = run(small_scenario(), hosting=hosting).summary, run(scenario, hosting=hosting).summary
+    assert len(torn["missing"]) >= 18
+    learner = torn["privacy"]["learner"]
+    assert learner["epsilon"] > whole["privacy"]["learner"]["epsilon"]
+    assert (learner["method"], "went missing" in learner["reason"]) == ("upper_bound", True)
+
+
+def test_absent_users_are_in_no_cluster_and_the_guarantee_is_that_of_smaller_ones(small_scenario: Make) -> None:
+    scenario = with_faults(small_scenario(), {"rule": "crash", "users": list(range(0, 60, 4)), "at": 0.0})
+    finished = run(scenario)
+    assert finished.outcome.missing == list(range(0, 60, 4))
+    assert set(np.flatnonzero(finished.outcome.clusters < 0)) == set(finished.outcome.missing)
+    learner = finished.summary["privacy"]["learner"]
+    assert "went missing" not in learner.get("reason", "")  # those who were never there have given nothing away
+    assert learner["cluster_size"] < min(np.bincount(run(small_scenario()).outcome.clusters))
+
+
+def test_a_report_that_never_arrives_makes_its_sender_missing(small_scenario: Make, tmp_path: Path) -> None:
+    """Her word that she is done gets through before she goes down, or the coordinator would name her anyway."""
+    plain = small_scenario("mechanism.rounds=1", "mechanism.theta=1", "network.latency=0.1")
+    for seed in range(40):
+        scenario = with_faults(replace(plain, coins__seed=seed), {"rule": "loss", "start": 0.35, "probability": 0.4})
+        scenario = replace(scenario, network__round_limit=1.0)
+        finished = run(scenario, out=tmp_path / str(seed))
+        unheard = 60 - finished.summary["outcomes_by_round"][0]["reported"]
+        assert audit_runs([tmp_path / str(seed)]).passed
+        assert {*finished.outcome.missing, *finished.outcome.rounds[0][0].tolist()} == set(range(60))
+        if len(finished.outcome.missing) > unheard:
+            return
+    raise AssertionError("no seed lost a report alone")
+
+
+@HOSTINGS
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_network_that_carries_nothing_ends_the_run_at_its_limits(hosting: str, rounds: int) -> None:
+    scenario = with_faults(replace(Scenario(), mechanism__rounds=rounds), {"rule": "loss", "probability": 1.0})
+    population = population_of([0, 1, 0, 1], [0] * 4)
+    outcome = simulation_of(population, Parameters(0.1, 1.0, rounds=rounds), 1, scenario, hosting).run()
+    assert (outcome.missing, outcome.reports) == ([0, 1, 2, 3], 0)
+    assert outcome.delivery["lost_for_good"] >= 4
+
+
+@HOSTINGS
+def test_limits_of_years_cost_no_attempts(hosting: str, small_scenario: Make) -> None:
+    scenario = small_scenario("network.hello_limit=1e9", "network.round_limit=1e9")
+    summary = run(with_faults(scenario, {"rule": "crash", "count": 5, "at": 0.0}), hosting=hosting).summary
+    assert len(summary["missing"]) == 5
+
+
+# Repeatable
+
+
+@HOSTINGS
+def test_jitter_gives_the_same_times_whatever_order_tasks_ran_in(hosting: str, small_scenario: Make) -> None:
+    scenario = small_scenario("network.jitter=1.0")
+    found = {run(scenario, hosting=hosting).summary["virtual_seconds"] for _ in range(5)}
+    assert len(found) == 1
+
+
+def test_every_message_leaves_at_the_same_time_in_every_repetition(small_scenario: Make) -> None:
+    scenario = with_faults(
+        small_scenario("network.jitter=0.2"),
+        {"rule": "loss", "probability": 0.3},
+        {"rule": "churn", "fraction": 0.5, "end": 5.0},
+        {"rule": "duplicate", "probability": 0.5},
+    )
+    traces = set()
+    for hosting in ("user", "cluster", "user"):
+        trace = bytearray()
+        population = population_of([0, 1, 1] * 20, [0, 1, 2, 0] * 15)
+        simulation_of(population, Parameters(0.2, 0.5), 3, scenario, hosting, write=trace.extend).run()
+        header, *records = msgpack.Unpacker(io.BytesIO(bytes(trace)))
+        assert header["faults"] is True
+        traces.add(json.dumps(sorted([record[1:4], repr(record[4])] for record in records)))
+    assert len(traces) == 1
+
+
+# What is said of it
+
+
+def test_a_run_without_faults_says_so(small_scenario: Make) -> None:
+    for engine in ("actors", "vectorized"):
+        summary = run(small_scenario(), engine=engine).summary
+        assert (summary["faults"], summary["warnings"]) == ([], [])
+
+
+def test_a_rule_that_never_fired_is_warned_of(small_scenario: Make) -> None:
+    scenario = with_faults(small_scenario(), {"rule": "loss"}, {"rule": "crash", "users": [3], "at": 50.0})
+    summary = run(scenario).summary
+    assert [fault["rule"] for fault in summary["faults"]] == ["loss", "crash"]
+    assert summary["faults"][0]["fired"] > 0 == summary["faults"][1]["fired"]
+    assert [line.partition(":")[0] for line in summary["warnings"]] == ["faults[2] (crash) never fired"]
+
+
+def test_the_vectorized_engine_says_that_it_knows_no_faults(small_scenario: Make) -> None:
+    summary = run(with_faults(small_scenario(), {"rule": "loss"}), engine="vectorized").summary
+    assert summary["faults"] == []
+    assert "vectorized engine sends no messages" in summary["warnings"][0]
+
+
+@pytest.mark.parametrize("engine", ["actors", "vectorized"])
+def test_users_who_do_not_exist_are_refused_before_anything_is_written(
+    engine: str, small_scenario: Make, tmp_path: Path
+) -> None:
+    scenario = with_faults(small_scenario(), {"rule": "loss"}, {"rule": "slow", "users": [60]})
+    with pytest.raises(RequestError, match=r"^faults\[2\] \(slow\): there is no user 60; users are 0 to 59$"):
+        run(scenario, engine=engine, out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ('rule = "crash"\nusers = [999]', "faults[1] (crash): there is no user 999"),
+        ('rule = "crash"\ncount = 999', "faults[1] (crash): count = 999 is not allowed"),
+        ('rule = "crash"\nfraction = 1.5', "fraction = 1.5 is not allowed"),
+        ('rule = "crash"\ncount = 1\nat = 1e6', "faults[1] (crash): begins at second"),
+    ],
+)
+def test_a_bad_fault_is_one_line_and_exit_status_2(
+    fault: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_text(f"{SMALL}\n[[faults]]\n{fault}\n")
+    assert main(["run", str(path), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+# The lessons of the scenarios that ship
+
+
+def test_the_lesson_of_churn() -> None:
+    scenario = load_scenario(SCENARIOS / "churn.toml")
+    summary = run(scenario).summary
+    calm = run(replace(scenario, faults=[])).summary
+    assert (summary["missing"], summary["warnings"]) == ([], [])
+    assert summary["noisy_sha256"] == calm["noisy_sha256"]
+    assert summary["virtual_seconds"] > calm["virtual_seconds"]
+
+
+def test_the_lesson_of_partition() -> None:
+    scenario = load_scenario(SCENARIOS / "partition.toml")
+    summary = run(scenario).summary
+    calm = run(replace(scenario, faults=[])).summary
+    assert summary["missing"] == []
+    assert summary["noisy_sha256"] == calm["noisy_sha256"]
+    assert summary["virtual_seconds"] == pytest.approx(22, abs=1)
+    assert calm["virtual_seconds"] == pytest.approx(1, abs=0.1)
+    hasty = run(replace(scenario, network__round_limit=10.0)).summary
+    assert len(hasty["missing"]) > summary["users"] / 2
+    assert hasty["privacy"]["learner"]["epsilon"] > summary["privacy"]["learner"]["epsilon"]
+
+
+def test_the_table_shows_faults_and_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_text(f'{SMALL}\n[[faults]]\nrule = "loss"\n[[faults]]\nrule = "crash"\nusers = [3]\nat = 50\n')
+    assert main(["run", str(path), "--out", str(tmp_path / "run")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "crash 0 times" in shown
+    assert "messages sent again" in shown
+    assert "faults[2] (crash) never fired" in shown
