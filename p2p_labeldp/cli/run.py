@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.table import Table
 
 from p2p_labeldp.cli.output import (
@@ -50,6 +51,9 @@ def command(
         print_json(finished.summary)
     else:
         console.print(summary_table(finished.summary))
+        if finished.summary["attacks"]:
+            console.print()
+            console.print(attack_table(finished.summary["attacks"]))
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
@@ -113,3 +117,40 @@ def summary_table(summary: dict[str, Any]) -> Table:
     for number, warning in enumerate(summary.get("warnings", [])):
         table.add_row("" if number else "warnings", warning)
     return table
+
+
+def attack_table(rows: list[dict[str, Any]]) -> Group:
+    """What every adversary achieved, beside what is proved to be the most; what a table has no room for, below."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("adversary", style="bold", no_wrap=True)
+    table.add_column("view", no_wrap=True)
+    for name in ("advantage", "at most", "at 0.1 %", "at most", "at 1 %", "at most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    measured = [row for row in rows if "advantage" in row]
+    for row in measured:
+        rates = [cell for rate in row["true_rates"] for cell in (f"{rate['value']:.3f}", _bound(rate["bound"]))]
+        table.add_row(
+            row["kind"], row["view"], f"{row['advantage'][0]:.3f}", _bound(row["bound"]), *rates,
+        )  # fmt: skip
+    return Group(*([table] if measured else []), *(f"{row['kind']}: {_attack_note(row)}" for row in rows))
+
+
+def _attack_note(row: dict[str, Any]) -> str:
+    if "advantage" in row:
+        _, low, high = row["advantage"]
+        simple = ", ".join(f"{name} {found:.3f}" for name, found in row["others"].items())
+        found = f"{low:.3f} to {high:.3f} by {row['attack']} ({simple}), "
+        found += f"{row['trials']:,} trials of a cluster of {row['cluster_size']}"
+        return found + (f"; {row['note']}" if "note" in row else "")
+    if "share" in row:
+        shares = [row[name] for name in ("honest_share", "share")]
+        said = " to ".join("nothing" if share is None else f"{share:.3f}" for share in shares)
+        what = "their labels'" if row["pushed_label"] is None else f"label {row['pushed_label']}'s"
+        accuracy = row["honest_accuracy"]
+        learned = "" if accuracy is None else f"; without them accuracy is {accuracy:.4f}"
+        return f"{row['members']} users move {what} share of their clusters from {said}{learned}"
+    return str(row["note"])
+
+
+def _bound(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"

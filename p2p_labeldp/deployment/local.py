@@ -19,6 +19,7 @@ from typing import Any
 import trio
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE
+from p2p_labeldp.data import load
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.parts import require_deployable
 from p2p_labeldp.engines.folder import RunFolder
@@ -127,8 +128,6 @@ class LocalDeployment:
         status = await child.process.wait()
         if status != 0:
             await trio.sleep(0.2)  # others may be about to say more of the same cause
-            if status == 2 and child.last:  # what was asked for is at fault, such as a file that is not there
-                raise RequestError(f"{child.name}: {child.last[-1].removeprefix('p2p-labeldp: ')}")
             said = " | ".join(child.last) or "nothing"
             raise RunError(f"{child.name} died with status {status}; it last said: {said}")
 
@@ -174,6 +173,7 @@ def deploy(
         work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
         try:
             deployment = LocalDeployment(scenario, hosts, work, data_dir)
+            load(scenario.data, scenario.coins.seed, data_dir)  # fetched once, or missing before anyone is started
             deployment.prepare()
             try:
                 trio.run(deployment.run, progress)
@@ -201,7 +201,7 @@ def collect(work: Path, folder: RunFolder) -> dict[str, Any]:
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one to tell of errors that came together."""
-    for kind in (KeyboardInterrupt, RequestError, RunError):
+    for kind in (KeyboardInterrupt, RunError):
         found: BaseException | None = group.subgroup(kind)
         while isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]

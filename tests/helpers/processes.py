@@ -45,39 +45,32 @@ class Machine:
     """Where nodes run: this machine or, with ``networks``, namespaces in which tests may do as they like."""
 
     def __init__(self, networks: bool = False) -> None:
-        script = [sys.executable, str(Path(__file__).with_name("spawner.py"))]
         self._namespaces: set[str] = set()
-        for prefix in _prefixes() if networks else [[]]:
-            self._process = subprocess.Popen(
-                [*prefix, *script],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL if prefix else None,
-                start_new_session=True,  # Ctrl-C is for the tests, which end this one
-                env=os.environ | {"PATH": PATH, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            )
-            assert self._process.stdout is not None
-            self._selector = selectors.DefaultSelector()
-            self._selector.register(self._process.stdout, selectors.EVENT_READ)
-            try:
-                self._answer(networks)
-                if networks:
-                    self._prepare_networks()
-                return
-            except (EOFError, OSError) as error:
-                self.close()
-                if not networks:
-                    raise
-                reason = str(error)
-        raise Unavailable(f"no network namespaces here: {reason}")
+        self._process = subprocess.Popen(
+            [*(_prefix() if networks else []), sys.executable, str(Path(__file__).with_name("spawner.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the tests, which end this one
+            env=os.environ | {"PATH": PATH, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        assert self._process.stdout is not None
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        try:
+            self._answer()
+            if networks:
+                self._prepare_networks()
+        except BaseException:
+            self.close()
+            raise
 
-    def _answer(self, quiet: bool = False) -> Any:
+    def _answer(self) -> Any:
         assert self._process.stdout is not None
         if not self._selector.select(PATIENCE):
             raise TimeoutError(f"the spawner said nothing for {PATIENCE:g} seconds")
         line = self._process.stdout.readline()
         if not line:
-            raise EOFError("the spawner has ended" if not quiet else "unshare is not permitted")
+            raise EOFError("the spawner has ended")
         answer = json.loads(line)
         if "error" in answer:
             raise OSError(answer["error"])
@@ -111,12 +104,14 @@ class Machine:
     # Networks: every node in a namespace of its own, joined by a bridge.
 
     def _prepare_networks(self) -> None:
-        self.ask("run", words=["mount", "-t", "tmpfs", "tmpfs", "/run"])  # where ip keeps the names of namespaces
-        self.ask("run", words=["ip", "link", "add", "bridge0", "type", "bridge"])
-        self.ask("run", words=["ip", "link", "set", "bridge0", "up"])
-        self.namespace("trial", 250)
-        self.filter("trial", "input meta mark 1 drop")
-        self.filter("trial")
+        try:
+            self.ask("run", words=["mount", "-t", "tmpfs", "tmpfs", "/run"])  # where ip keeps the names of namespaces
+            self.ask("run", words=["ip", "link", "add", "bridge0", "type", "bridge"])
+            self.ask("run", words=["ip", "link", "set", "bridge0", "up"])
+            self.namespace("trial", 250)
+            self.filter("trial", "input meta mark 1 drop")
+        except OSError as error:
+            raise Unavailable(f"no network namespaces here: {error}") from None
 
     def namespace(self, name: str, number: int) -> None:
         """One more namespace, with address ``SUBNET.number``."""
@@ -144,20 +139,22 @@ class Machine:
         self.ask("run", words=["ip", "netns", "exec", name, "nft", "; ".join(lines)])
 
 
-def _prefixes() -> list[list[str]]:
+def _prefix() -> list[str]:
     """How to get namespaces: as anybody where that is allowed, else as root."""
     for tool in ("unshare", "ip", "nft", "mount"):
         if shutil.which(tool, path=PATH) is None:
             raise Unavailable(f"no network namespaces here: the program {tool} is missing")
-    return [["unshare", "-Urnm"], ["unshare", "-nm"]]
+    for flags in ("-Urnm", "-nm"):
+        tried = subprocess.run(["unshare", flags, "true"], capture_output=True, text=True, timeout=PATIENCE)
+        if tried.returncode == 0:
+            return ["unshare", flags]
+    raise Unavailable(f"no network namespaces here: {' '.join(tried.stderr.split())}")
 
 
 class Fleet:
-    """The nodes of one deployment. ``places`` are filled as by ``deploy``: certificates, states, logs, results."""
+    """The nodes of one deployment. ``work`` is filled as by ``deploy``: certificates, states, logs, results."""
 
-    def __init__(
-        self, machine: Machine, scenario: Scenario, hosts: int, work: Path, networks: bool = False, **flags: Any
-    ) -> None:
+    def __init__(self, machine: Machine, scenario: Scenario, hosts: int, work: Path, networks: bool = False) -> None:
         self.machine = machine
         self.work = work
         self._local = LocalDeployment(scenario, hosts, work)
@@ -170,7 +167,6 @@ class Fleet:
             addresses = {f"deployment__{role}": f"{self.address(role)}:{port}" for role, port in PORTS.items()}
             self._local.scenario = replace(self._local.scenario, **addresses)
         self.scenario = self._local.scenario
-        self._flags = flags
         work.mkdir(exist_ok=True)
         (work / "logs").mkdir()
         self._local.prepare()
@@ -227,7 +223,7 @@ class Fleet:
             lines = self.log(name).read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return []
-        return [json.loads(line) if line.startswith("{") else {"event": "", "text": line} for line in lines]
+        return [_facts(line) for line in lines]
 
     def heard(self, node: str, event: str, /, **facts: Any) -> list[Facts]:
         """The lines of an event with these facts."""
@@ -249,7 +245,6 @@ class Fleet:
 
     def wait_for(self, node: str, event: str, /, **facts: Any) -> Facts:
         """Until a node has logged an event, now or before; that line."""
-
         lines: list[Facts] = self.until_of(node, event, lambda: self.heard(node, event, **facts))
         return lines[0]
 
@@ -375,6 +370,14 @@ class Watch(threading.Thread):
         self.join(10)
 
 
+def _facts(line: str) -> Facts:
+    try:
+        found: Facts = json.loads(line)
+    except ValueError:
+        return {"event": "", "text": line}
+    return found
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -388,4 +391,5 @@ def expected_sha256(scenario: Scenario) -> str:
 
 
 def audited(place: Path) -> Audit:
+    """What an audit of a run folder finds."""
     return audit_runs([place])
