@@ -13,6 +13,8 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario
 
+INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
+
 
 def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_dir: Path | None = None) -> None:
     """Play a role to its end; RequestError or RunError says in one line why that was not possible."""
@@ -35,6 +37,8 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
         trio.run(node.run)
     except BaseExceptionGroup as group:
         raise _said(group, logger) from None
+    except KeyboardInterrupt:
+        raise RunError(INTERRUPTED) from None
     except OSError as error:
         raise RunError(f"{error.filename or role}: {error.strerror or error}") from None
 
@@ -52,7 +56,7 @@ def _said(group: BaseExceptionGroup[BaseException], logger: Logger) -> BaseExcep
     for wanted in (KeyboardInterrupt, RequestError, RunError):
         for leaf in leaves:
             if isinstance(leaf, wanted):
-                return leaf
+                return RunError(INTERRUPTED) if isinstance(leaf, KeyboardInterrupt) else leaf
     leaf = leaves[0]
     if isinstance(leaf, OSError):
         return RunError(f"{leaf.filename or 'a file or socket'}: {leaf.strerror or type(leaf).__name__}")

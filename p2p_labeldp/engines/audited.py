@@ -211,7 +211,7 @@ def setting_of_scenario(
 
 
 def setting_of_runs(paths: Sequence[Path], view: str, delta: float | None, colluders: int | None) -> Setting:
-    """The cluster for which these run folders promise the least; with users missing the promise is another, and more."""
+    """The cluster for which these run folders promise the least, as if nobody had gone missing."""
     found: list[tuple[float, Setting]] = []
     for path in paths:
         scenario = load_scenario(path / files.SCENARIO)

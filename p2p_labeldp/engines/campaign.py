@@ -187,7 +187,8 @@ def _played(affair: Affair, part: Part, labels: Labels, place_of: dict[int, int]
         simulation = Simulation(
             population, parameters, coins, Network(), hosting="cluster", seed=affair.seed, write=file.write
         )
-        simulation.host.defend(affair.scenario.defences, affair.scenario.clusters)
+        # Copies have no features, so that nothing of their assignment could be checked: she took part in the run.
+        simulation.host.one_answer = affair.scenario.defences.one_answer
         for start in range(0, len(everyone), size):
 
             def moved(victim: int, start: int = start) -> int:

@@ -41,9 +41,8 @@ Key = tuple[int, int, int, int]
 
 def offset_of(attempt: int) -> float:
     """Seconds after the first attempt."""
-    if attempt <= _DOUBLINGS:
-        return _OFFSETS[attempt]
-    return _OFFSETS[-1] + LONGEST_PAUSE * (attempt - _DOUBLINGS)
+    late = attempt - _DOUBLINGS
+    return _OFFSETS[attempt] if late <= 0 else _OFFSETS[-1] + LONGEST_PAUSE * late
 
 
 def first_attempt_from(offset: float) -> int:
@@ -66,16 +65,17 @@ def key_of(sender: int, receiver: int, message: Message) -> Key:
 class Trip:
     """A message on its way."""
 
-    __slots__ = ("key", "receiver", "sender", "sent")
+    __slots__ = ("message", "receiver", "sender", "sent")
 
-    def __init__(self, sender: int, receiver: int, sent: float, key: Key) -> None:
-        self.sender = sender
-        self.receiver = receiver
-        self.sent = sent
-        self.key = key
+    def __init__(self, record: Record) -> None:
+        _, self.sent, self.sender, self.receiver, self.message = record
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.sender, self.receiver, self.message)
 
     def time(self, attempt: int) -> float:
-        return self.sent + offset_of(attempt)
+        return self.sent + offset_of(attempt) if attempt else self.sent
 
     def next(self, attempt: int, time: float) -> int:
         """The first attempt after this one that is made at ``time`` or later."""
@@ -254,7 +254,7 @@ class Faults:
             return (time,) if time < math.inf else ()
         if receiver in (HOST, AUDITOR) or not -len(PARTIES) <= receiver < self._users:
             return (sent + travel,)
-        trip = Trip(sender, receiver, sent, key_of(sender, receiver, message))
+        trip = Trip(record)
         attempt, time = self._deliver(trip, 0, travel)
         if attempt >= NEVER:
             self.given_up += 1

@@ -224,18 +224,18 @@ class MemoryNetwork:
             await trio.testing.wait_all_tasks_blocked()
 
     def _delay(self, record: Record) -> None:
-        number, _, sender, receiver, message = record
         delay = self._latency
         # The link from the coordinator to a host keeps its order, as one connection does: a roster must
         # not be overtaken by the assignments that rest on it.
-        if self._jitter and receiver != HOST:
+        if self._jitter and record[3] != HOST:
             assert self._draws is not None, "jitter is drawn"
-            delay += self._jitter * self._draws.uniform(*key_of(sender, receiver, message))
+            delay += self._jitter * self._draws.uniform(*key_of(*record[2:]))
         if not self._transit:
             self._waker.put(record)
         if self._faults is None:
-            heapq.heappush(self._transit, (self.now + delay, number, record))
+            heapq.heappush(self._transit, (self.now + delay, record[0], record))
             return
-        order = (sender << 96) + (receiver << 48) + number  # numbers tell in what order tasks ran, addresses do not
+        # By addresses before numbers, which tell in what order tasks ran.
+        order = (record[2] << 96) + (record[3] << 48) + record[0]
         for time in self._faults.arrivals(record, delay):
             heapq.heappush(self._transit, (time, order, record))

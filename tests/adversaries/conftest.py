@@ -34,7 +34,13 @@ def messages(path: Path, kind: str) -> list[Event]:
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., SimpleNamespace]:
+def no_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends with its own messages: what the attacks make of them is measured elsewhere."""
+    monkeypatch.setattr("p2p_labeldp.engines.runner.campaign", lambda *_: [])
+
+
+@pytest.fixture
+def play(tmp_path: Path, no_games: None) -> Callable[..., SimpleNamespace]:
     """Run 120 users in four k-means clusters with these adversaries; keys of the scenario may be changed.
 
     Gives the ``run``, its ``path`` and ``said(kind)``: the messages of that kind.

@@ -19,6 +19,8 @@ from p2p_labeldp.scenario import Data, make_entry, parse_scenario, replace
 
 Play = Callable[..., SimpleNamespace]
 
+pytestmark = pytest.mark.usefixtures("no_games")
+
 FRACTIONS = (0.05, 0.2, 0.5)
 
 

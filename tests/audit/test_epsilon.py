@@ -88,7 +88,9 @@ def test_either_label_may_be_the_one_that_is_given_away(guilty: int) -> None:
 def test_the_event_is_chosen_on_one_half_of_the_trials_and_measured_on_the_other() -> None:
     sampler = Flips(3)
     bound = lower_bound(sampler, 0.0, 1003)
-    assert sorted(sampler.asked, key=str) == [(label, half) for label in (0, 1) for half in (range(250), range(250, 501))]
+    assert sorted(sampler.asked, key=str) == [
+        (label, half) for label in (0, 1) for half in (range(250), range(250, 501))
+    ]
     assert (bound.trials, bound.true_rate.trials, bound.false_rate.trials) == (1002, 251, 251)
 
 
