@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from p2p_labeldp.adversaries.attacks import LIKELIHOOD_RATIO, Attack, Scores
 from p2p_labeldp.adversaries.bounds import Bounds
@@ -48,8 +48,8 @@ def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> I
     if trials == 0:
         return Interval(float("nan"), 0.0, 1.0)
     tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
-    high = float(stats.beta.ppf(1 - tail, hits + 1, trials - hits)) if hits < trials else 1.0
+    low = float(special.betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
+    high = float(special.betainccinv(hits + 1, trials - hits, tail)) if hits < trials else 1.0
     return Interval(hits / trials, low, high)
 
 

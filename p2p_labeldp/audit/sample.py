@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 
@@ -110,6 +109,8 @@ def fit_tests(sample: Sample, parameters: Parameters) -> list[FitTest]:
 
 
 def _share(name: str, seen: int, chances: int, probability: float) -> FitTest:
+    from scipy import stats  # two thirds of a second, which only those who test should pay
+
     p_value = float(stats.binomtest(seen, chances, probability).pvalue)
     return FitTest(name, f"{seen} of {chances}", f"{probability:g} of them", p_value)
 
@@ -121,6 +122,8 @@ def _moves(sample: Sample, labels: int) -> FitTest:
 
 
 def _uniform(name: str, places: NDArray[np.int64], sizes: NDArray[np.int64]) -> FitTest:
+    from scipy import stats
+
     # A fixed stream: the same traces always give the same p-value.
     spread = np.random.default_rng(2026).random(len(places))
     result = stats.kstest((places + spread) / sizes, "uniform")
@@ -129,6 +132,8 @@ def _uniform(name: str, places: NDArray[np.int64], sizes: NDArray[np.int64]) -> 
 
 def _self_asks(seen: int, sizes: NDArray[np.int64]) -> FitTest:
     """A user chooses herself with probability 1/n: a sum of independent binomials, convolved exactly."""
+    from scipy import stats
+
     law = np.ones(1)
     expected = 0.0
     for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
@@ -148,6 +153,8 @@ def _asked(sample: Sample, sizes: NDArray[np.int64]) -> FitTest:
     runs the sum's tails are, from one away from its mean on, at most those of the binomial with as many trials and the
     same mean (Hoeffding 1956, theorem 4). Users count where they chose a peer themselves: others may have been gone.
     """
+    from scipy import stats
+
     askers, peers, groups = (np.array(column) for column in (sample.askers, sample.peers, sample.groups))
     users, asker = np.unique(askers, return_inverse=True)
     choosers = np.bincount(groups)[groups]

@@ -194,11 +194,10 @@ def _played(affair: Affair, part: Part, labels: Labels, place_of: dict[int, int]
             def moved(victim: int, start: int = start) -> int:
                 return start + place_of.get(victim, 0)
 
-            for other, member in ((other, member) for other in affair.parts for member in other.members):
-                if member in place_of:
-                    honest = simulation.users[start + place_of[member]]
-                    cast = player(simulation, affair.scenario, other.entry, honest, moved)
-                    simulation.users[honest.id] = cast
+            for other in affair.parts:
+                for place in (place_of[member] for member in other.members if member in place_of):
+                    honest = simulation.users[start + place]
+                    simulation.users[start + place] = player(simulation, affair.scenario, other.entry, honest, moved)
         simulation.run()
 
     def view(own: list[int]) -> Any:
