@@ -73,7 +73,8 @@ def test_colluders_who_all_ask_the_victim_reach_the_local_bound() -> None:
     assert row["advantage"][2] >= row["bound"] - 1e-12
 
 
-def test_new_noise_for_every_asker_is_averaged_away_and_one_flip_is_not() -> None:
+def test_new_noise_for_every_asker_is_averaged_away_and_one_flip_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("p2p_labeldp.engines.campaign.MOST_USERS", 24_000)
     colluders = {"kind": "focus", "victim": 3, "users": [9, 15, 21, 27, 33, 39, 45, 51, 57, 63, 69]}
     tables = [{"kind": "fresh_answers", "users": [3]}, colluders]
     _, buggy = rows_of(with_adversaries(*tables, clusters__method="given", data__groups=1))
