@@ -68,6 +68,7 @@ GOOD_LABELS = idx(2049, (20,), [0] * 20)
         ("train-labels-idx1-ubyte.gz", gzip.compress(idx(2049, (20,), [10] * 20)), "label 10"),
         ("t10k-images-idx3-ubyte.gz", gzip.compress(idx(2051, (10, 3, 3), [0] * 90)), "another size"),
     ],
+    ids=lambda value: "bytes" if isinstance(value, bytes) else None,
 )
 def test_a_damaged_idx_file_is_named_in_one_line(tiny, name, content, word):
     (tiny / "mnist" / name).write_bytes(content)

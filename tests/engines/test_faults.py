@@ -382,6 +382,43 @@ def test_every_message_leaves_at_the_same_time_in_every_repetition(small_scenari
     assert len(traces) == 1
 
 
+# The audit of such runs
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any], list[list[Any]]], None]) -> None:
+    path = folder / "trace.msgpack"
+    header, *records = msgpack.Unpacker(io.BytesIO(path.read_bytes()))
+    change(header, records)
+    path.write_bytes(b"".join(map(msgpack.packb, [header, *records])))
+
+
+@pytest.fixture
+def folder(small_scenario: Make, tmp_path: Path) -> Path:
+    run(with_faults(small_scenario("network.latency=0.1"), {"rule": "loss"}), out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_with_faults_a_message_may_be_late_but_not_early(folder: Path) -> None:
+    def early(header: dict[str, Any], records: list[list[Any]]) -> None:
+        first = next(record for record in records if record[4][0] == "ask")
+        first[1] -= 0.05  # half way between the assignment and its arrival
+
+    assert audit_runs([folder]).passed
+    rewrite(folder, early)
+    assert audit_runs([folder]).runs[0].violations[0].invariant == "timing"
+
+
+def test_without_the_headers_word_messages_must_be_on_time(folder: Path) -> None:
+    rewrite(folder, lambda header, records: header.pop("faults"))
+    assert {found.invariant for found in audit_runs([folder]).runs[0].violations} >= {"timing"}
+
+
+def test_a_header_that_says_neither_is_refused(folder: Path) -> None:
+    rewrite(folder, lambda header, records: header.update(faults="some"))
+    with pytest.raises(RequestError, match="the header's faults must be true or false"):
+        audit_runs([folder])
+
+
 # What is said of it
 
 
