@@ -30,6 +30,8 @@ class RunAudit:
     refusals: int
     coins_recomputed: bool
     violations: list[Violation]
+    away: tuple[str, ...] = ()
+    """Hosts of a deployment that stayed away: what they last said may have reached others, and not the trace."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
         messages=sum(checker.kinds.values()),
         refusals=checker.kinds["refusal"],
         coins_recomputed=run.scenario.coins.source == "seeded",
+        away=tuple(map(str, run.summary.get("missing_hosts") or ())),
         violations=violations[:MAX_VIOLATIONS],
     )
     return audit, checker.sample

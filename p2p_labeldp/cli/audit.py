@@ -197,6 +197,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
                 "messages": run.messages,
                 "refusals": run.refusals,
                 "coins_recomputed": run.coins_recomputed,
+                "away": list(run.away),
                 "violations": [
                     {"invariant": found.invariant, "position": found.position, "detail": found.detail}
                     for found in run.violations
@@ -221,6 +222,11 @@ def _show(audit: Audit) -> None:
         console.print(f"{run.path}: {run.messages:,} messages{refused}; {coins}; {verdict}", soft_wrap=True)
         for found in run.violations:
             console.print(f"  {found}", soft_wrap=True)
+        if run.away and run.violations:
+            away = ", ".join(run.away)
+            console.print(
+                f"  {away} stayed away: messages the trace lacks for that may be all that is wrong", soft_wrap=True
+            )
     table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left")
     for name in ("test of the coins", "seen", "expected", "p-value", ""):
         table.add_column(name)
