@@ -86,6 +86,11 @@ def cast(stage: Stage, scenario: Scenario) -> tuple[Part, ...]:
     return parts
 
 
+def kinds_of(parts: Sequence[Part]) -> list[str]:
+    """The kinds of those who send what an honest party would not."""
+    return [part.entry.name for part in parts if not isinstance(part.entry, ONLOOKERS)]
+
+
 def refuse_players(scenario: Scenario) -> None:
     """Raise RequestError where some adversary sends what an honest party would not: that takes messages."""
     for number, entry in enumerate(scenario.adversaries, 1):

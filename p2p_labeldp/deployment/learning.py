@@ -126,7 +126,7 @@ class LearnerPart(Part):
         clusters = np.concatenate([np.empty(0, dtype=np.int64), *self._columns["clusters"]])
         missing = np.concatenate([np.empty(0, dtype=np.int64), *self._columns["missing"]])
         if len(clusters) != self.directory.users:
-            raise Refused("malformed", f"clusters of {len(clusters)} users in place of {self.directory.users}")
+            raise RunError(f"the coordinator tells clusters of {len(clusters)} users, of {self.directory.users}")
         self._written = True
         outcome = Outcome(
             clusters=clusters,

@@ -12,6 +12,7 @@ says nothing for ten seconds counts as gone.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import secrets
 import socket
 import time
@@ -45,6 +46,7 @@ from p2p_labeldp.scenario import Scenario
 ROLES = ("coordinator", "learner", "auditor", "users")
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
 REMIND = 5.0  # seconds after which a node says for whom it still waits
+LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
 SHUNNED = "this host was refused too often"
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
 
@@ -111,6 +113,12 @@ class Node:
             if its != mine:
                 what = _difference(mine, its) if name == "scenario" else f"another {name}"
                 raise RequestError(f"--state {state}: the journal is of a run with {what}; name a new folder")
+        if self.role == "coordinator":
+            hosts = str(self.scenario.deployment.hosts)
+            if (its := self.journal.fact("hosts", hosts)) != hosts:
+                raise RequestError(
+                    f"--state {state}: the journal is of a run with deployment.hosts = {its}, not {hosts}"
+                )
 
     def _make_part(self, state: Path, place: Path | None, data_dir: Path | None) -> Part:
         key, scenario = self.credentials.identity.key, self.scenario
@@ -120,6 +128,10 @@ class Node:
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
         dataset = load(scenario.data, scenario.coins.seed, data_dir)
+        # With other labels under the same coins, what was answered would not be what is answered.
+        digest = hashlib.sha256(dataset.labels.tobytes() + dataset.features.tobytes()).hexdigest()
+        if self.journal.fact("data", digest) != digest:
+            raise RequestError(f"--state {state}: the journal is of a run with other data; name a new folder")
         parameters = parameters_of(scenario, len(dataset.classes))
         if self.role == "learner":
             out = prepare_place(place or state / "results", self.journal.used)
@@ -249,7 +261,7 @@ class Node:
             now = trio.current_time()
             if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
                 await self._do([Entry(time.time(), SETTLED)])
-            elif now >= deadline and not self._at_work():
+            elif now >= deadline and (not self._at_work() or now >= deadline + LONGEST_WORK):
                 await self._do([Entry(time.time(), EXPIRED)])
                 deadline = now + (part.limit or float("inf"))
             self._watch(now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import trio
@@ -39,8 +38,10 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
         raise _said(group, logger) from None
     except KeyboardInterrupt:
         raise RunError(INTERRUPTED) from None
-    except OSError as error:
-        raise RunError(f"{error.filename or role}: {error.strerror or error}") from None
+    except (RequestError, RunError):
+        raise
+    except Exception as error:
+        raise _said(BaseExceptionGroup("", [error]), logger) from None
 
 
 def _said(group: BaseExceptionGroup[BaseException], logger: Logger) -> BaseException:
@@ -65,5 +66,4 @@ def _said(group: BaseExceptionGroup[BaseException], logger: Logger) -> BaseExcep
         frame = frame.tb_next
     where = f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame is not None else "?"
     logger("broken", reason=f"{type(leaf).__name__} at {where}")
-    print(end="", file=sys.stderr)
     return RunError(f"internal error, please report it: {type(leaf).__name__} at {where}")

@@ -8,6 +8,7 @@ the same again: what is there of the same run is left as it is.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -22,12 +23,14 @@ from p2p_labeldp.audit.folder import MANIFEST, SCENARIO, SUMMARY, TRACE
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.guarantees import guarantees
+from p2p_labeldp.engines.guarantees import flips_alone, guarantees
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.results import learned, sizes_of_clusters, write_results
 from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.engines.treatments import treatment_of
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import account
 from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.scenario import replace as changed
 
@@ -135,7 +138,7 @@ def deployed_summary(
         **learned(final, dataset, outcome, treatment),
         "nonprivate_accuracy": None,
         "majority_accuracy": None,
-        "privacy": guarantees(outcome, parameters, facts.delta),
+        "privacy": _privacy(outcome, parameters, facts, directory),
         **sizes_of_clusters(outcome, facts.merged),
         "phi": None,
         "psi": None,
@@ -147,3 +150,55 @@ def deployed_summary(
         "seconds": round(seconds, 3),
         "out": out,
     }
+
+
+def _privacy(outcome: Outcome, parameters: Parameters, facts: Facts, directory: Directory) -> dict[str, dict[str, Any]]:
+    """As of a simulated run, and what a users host sees: the answers that all its users got."""
+    found = guarantees(outcome, parameters, facts.delta)
+    delta: float = found["learner"]["delta"]
+    sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
+    small = int(sizes[sizes < parameters.minimum_size].sum())
+    if any(counts.get("abstained", 0) > small for counts in outcome.outcomes):
+        # Some members of a cluster may have gone on where others, who distrusted it, made no noise.
+        found = flips_alone(
+            parameters, delta, "users of large enough clusters abstained: the flips alone are counted on"
+        )
+    return found | {"users_host": _seen_by_a_host(outcome, parameters, delta, directory)}
+
+
+def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, directory: Directory) -> dict[str, Any]:
+    """The worst cluster and host: with ``own`` of n users at one host, the chance that one of them asks a given other.
+
+    Those who went missing on the way may have asked all the same, so that everyone counts.
+    """
+    worst: dict[str, Any] = {"epsilon": 0.0, "delta": delta, "method": "exact", "cluster_size": None, "own_users": 0}
+    sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
+    for holder in directory.hosts:
+        here = outcome.clusters[holder.first : holder.last]
+        own = np.bincount(here[here >= 0], minlength=len(sizes))
+        for size, mine in sorted({(int(n), int(a)) for n, a in zip(sizes, own, strict=True) if 0 < a < n}):
+            if size < parameters.minimum_size:
+                continue
+            epsilon = _answered_epsilon(parameters, size, mine, delta)
+            if epsilon > worst["epsilon"]:
+                worst |= {"epsilon": epsilon, "cluster_size": size, "own_users": mine}
+    if worst["epsilon"] == math.inf:
+        worst |= {"epsilon": "inf", "reason": "alpha leaves labels unflipped"}
+    return worst
+
+
+def _answered_epsilon(parameters: Parameters, size: int, own: int, delta: float) -> float:
+    """epsilon of p rr(epsilon) = delta, rounded up; with fresh noise in every round, of the auditor, who sees more."""
+    if parameters.noise == "fresh" and parameters.rounds > 1:
+        everything = account(
+            "auditor", cluster_size=size, alpha=parameters.alpha, theta=1.0, labels=parameters.labels,
+            rounds=parameters.rounds, noise=parameters.noise,
+        )  # fmt: skip
+        return everything.get_epsilon(delta).epsilon
+    other = parameters.alpha / (parameters.labels - 1)
+    high, low = max(1 - parameters.alpha, other), min(1 - parameters.alpha, other)
+    chance = -math.expm1(own * parameters.rounds * math.log1p(-1 / size)) if size > 1 else 1.0
+    left = high - delta / chance
+    if left <= low:
+        return 0.0
+    return math.log(left / low) * (1 + 1e-12) if low > 0 else math.inf

@@ -87,9 +87,11 @@ def _measured(
         return _passive(affair, "learner", len(affair.cluster(entry.victim)))
     if isinstance(entry, entries.Observer):
         view = _observed(entry)
-        return _passive(affair, view, _smallest(affair)) if view else {"note": "sees no label and no report"}
+        # On the wire there is nothing of a cluster of one to see, but its reports.
+        least = 2 if view == "eavesdropper" else 1
+        return _passive(affair, view, _smallest(affair, least)) if view else {"note": "sees no label and no report"}
     if isinstance(entry, entries.CuriousPeers):
-        return _passive(affair, "peer", _smallest(affair))
+        return _passive(affair, "peer", _smallest(affair, 2))
     if isinstance(entry, entries.Collusion | entries.Sybils):
         size, colluders = _worst_coalition(affair, part)
         return _passive(affair, "coalition", size, colluders)
@@ -109,9 +111,9 @@ def _sizes(affair: Affair) -> Labels:
     return np.bincount(clusters[clusters >= 0])
 
 
-def _smallest(affair: Affair) -> int:
+def _smallest(affair: Affair, least: int = 1) -> int:
     sizes = _sizes(affair)
-    return int(min(sizes[sizes >= max(2, affair.parameters.minimum_size)], default=0))
+    return int(min(sizes[sizes >= max(least, affair.parameters.minimum_size)], default=0))
 
 
 def _worst_coalition(affair: Affair, part: Part) -> tuple[int, int]:
@@ -119,11 +121,17 @@ def _worst_coalition(affair: Affair, part: Part) -> tuple[int, int]:
     clusters = affair.outcome.clusters
     if part.victim is not None:
         worst = int(clusters[part.victim])
+        if worst < 0:
+            return 0, 0
     else:
         members = np.array(part.members, dtype=np.int64)
-        inside = np.bincount(clusters[members[clusters[members] >= 0]], minlength=len(_sizes(affair)))
-        honest = _sizes(affair) - inside
-        worst = int(np.argmax(np.where(honest > 0, inside / np.maximum(1, _sizes(affair)), -1)))
+        sizes = _sizes(affair)
+        inside = np.bincount(clusters[members[clusters[members] >= 0]], minlength=len(sizes))
+        # Who abstains, or colludes, has nothing to lose.
+        exposed = (sizes > inside) & (sizes >= affair.parameters.minimum_size)
+        if not exposed.any():
+            return 0, 0
+        worst = int(np.argmax(np.where(exposed, inside / np.maximum(1, sizes), -1.0)))
     size = int(_sizes(affair)[worst])
     return size, min(size - 1, int(np.isin(np.flatnonzero(clusters == worst), part.members).sum()))
 
@@ -195,9 +203,14 @@ def _played(affair: Affair, part: Part, labels: Labels, place_of: dict[int, int]
                 return start + place_of.get(victim, 0)
 
             for other in affair.parts:
+                entry = other.entry
+                if isinstance(entry, entries.Liars) and entry.cluster != entries.NOBODY:
+                    if entry.cluster != affair.outcome.clusters[part.victim or 0]:
+                        continue
+                    entry = dataclasses.replace(entry, cluster=entries.NOBODY)  # copies have numbers of their own
                 for place in (place_of[member] for member in other.members if member in place_of):
                     honest = simulation.users[start + place]
-                    simulation.users[start + place] = player(simulation, affair.scenario, other.entry, honest, moved)
+                    simulation.users[start + place] = player(simulation, affair.scenario, entry, honest, moved)
         simulation.run()
 
     def view(own: list[int]) -> Any:

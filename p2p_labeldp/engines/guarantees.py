@@ -3,12 +3,17 @@
 The guarantee of a run is that of its worst cluster. Clusters below the promised minimum abstain and say
 nothing. Where users of a cluster went missing on the way their noisy labels count as known; the reports of
 the others are still made from the others' shuffled labels alone, so the shuffled view of those who stayed
-bounds the learner's. The closed-form views only lose chances to see something.
+bounds the learner's in a single round. Over several rounds, who left in between is told apart by what changed when she
+did, so that the flips alone are counted on. The closed-form views only lose chances to see something.
+
+Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
+alone are counted on, and nothing at all for users who make new noise for every asker.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +24,7 @@ from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import VIEWS, Answer, account, account_clusters
 
 LARGEST_DELTA = 1e-3
+FRESH = "fresh_answers"
 COLLUDERS = 1  # of the coalition that stands in every run's table
 
 
@@ -43,10 +49,24 @@ def default_delta(sizes: dict[int, int], users: int) -> float:
     return min(smallest, 1 / max(1, users), LARGEST_DELTA)
 
 
-def guarantees(outcome: Outcome, parameters: Parameters, delta: float = 0.0) -> dict[str, dict[str, Any]]:
-    """View to epsilon and delta, with the method and the worst cluster's size; delta 0 takes the default."""
+def guarantees(
+    outcome: Outcome, parameters: Parameters, delta: float = 0.0, misbehaving: Iterable[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """View to epsilon and delta, with the method and the worst cluster's size; delta 0 takes the default.
+
+    ``misbehaving``: what kinds of adversaries there were that send what an honest party would not.
+    """
     sizes = cluster_sizes(outcome, parameters)
     delta = delta or default_delta(sizes, len(outcome.clusters))
+    kinds = sorted(set(misbehaving))
+    if FRESH in kinds:
+        return nothing_promised(
+            delta, "some users make new noise for every asker, which protects nobody's label for long"
+        )
+    if kinds:
+        return flips_alone(
+            parameters, delta, f"not everyone is honest ({', '.join(kinds)}): the flips alone are counted on"
+        )
     return {view: _guarantee(view, sizes, parameters, delta) for view in VIEWS}
 
 
@@ -76,14 +96,29 @@ def _guarantee(view: str, sizes: dict[int, int], parameters: Parameters, delta: 
     return result | {"cluster_size": size} | ({"colluders": min(COLLUDERS, size - 1)} if view == "coalition" else {})
 
 
+def flips_alone(parameters: Parameters, delta: float, reason: str) -> dict[str, dict[str, Any]]:
+    """What every view is promised when nothing but a user's own flips can be counted on."""
+    local = account(
+        "auditor", cluster_size=1, alpha=parameters.alpha, theta=1.0, labels=parameters.labels,
+        rounds=parameters.rounds, noise=parameters.noise,
+    ).get_epsilon(delta).as_json()  # fmt: skip
+    found = {"epsilon": local["epsilon"], "delta": delta, "method": "upper_bound", "reason": reason}
+    return {view: found | {"cluster_size": None} for view in VIEWS}
+
+
+def nothing_promised(delta: float, reason: str) -> dict[str, dict[str, Any]]:
+    found = {"epsilon": "inf", "delta": delta, "method": "upper_bound", "reason": reason, "cluster_size": None}
+    return {view: dict(found) for view in VIEWS}
+
+
 def _with_missing(view: str, size: int, lost: int, theta: float, delta: float, shared: dict[str, Any]) -> Answer:
-    if view in ("learner", "shuffle"):
+    if view in ("learner", "shuffle") and shared["rounds"] == 1:
         stayed = max(1, size - lost)
         answer = account("shuffle", cluster_size=stayed, theta=1.0, thorough=False, **shared).get_epsilon(delta)
         reason = f"{lost} of {size} users went missing: the shuffled view of those who stayed bounds it"
         return replace(answer, view=view, method="upper_bound", error_bound=answer.epsilon, reason=reason)
     answer = account(view, cluster_size=size, theta=theta, thorough=False, **shared).get_epsilon(delta)
-    if view == "coalition":
+    if view in ("coalition", "learner", "shuffle"):
         reason = f"{lost} of {size} users went missing: the flips alone are counted on"
         local = answer.local_epsilon
         why = reason if local < math.inf else "alpha leaves labels unflipped, and users went missing"

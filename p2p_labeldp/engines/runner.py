@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.adversaries.cast import Part, cast, parts_of, refuse_players
+from p2p_labeldp.adversaries.cast import Part, cast, kinds_of, parts_of, refuse_players
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.clusters import kmeans_clusters
@@ -208,7 +208,7 @@ def _run(
         "target_epsilon": target or None,
         **learned(scenario, dataset, outcome, treatment),
         **baselines(scenario, dataset),
-        "privacy": treatment.privacy or guarantees(outcome, parameters, scenario.privacy.delta),
+        "privacy": treatment.privacy or guarantees(outcome, parameters, scenario.privacy.delta, kinds_of(parts)),
         **sizes_of_clusters(outcome, plan.merged),
         **quality(dataset, outcome),
         "messages_by_kind": outcome.messages,

@@ -75,7 +75,7 @@ def test_the_targets_of_diabetes130_ask_about_early_or_any_readmission(tmp_path)
         ([",".join(HEADER), encounter(1), "1,2,3"], "row 3 has 3 fields"),
         ([",".join(HEADER), encounter(1), encounter(2, num_medications="x")], "num_medications is 'x'"),
         ([",".join(HEADER), encounter(1), encounter(2, age="old")], "age is 'old'"),
-        ([",".join(HEADER), encounter(1), encounter(2, readmitted="maybe")], "readmitted is 'maybe'"),
+        ([",".join(HEADER), encounter(1), encounter(2, readmitted="maybe")], "readmitted has another value than"),
         ([",".join(HEADER), encounter(0), encounter(1)], "one patient only"),
     ],
 )
@@ -117,7 +117,7 @@ def test_adult_is_the_published_one(real_files):
         (lambda text: text[: text.index("\n", 100_000) + 1], "32561"),
         (lambda text: text[: text.index("\n", 100_000) - 20], "fields, not 15"),
         (lambda text: text.replace(", 77516,", ", many,", 1), "fnlwgt is 'many'"),
-        (lambda text: text.replace("<=50K", "<=5", 1), "label '<=5'"),
+        (lambda text: text.replace("<=50K", "<=5", 1), "another label"),
     ],
 )
 def test_a_damaged_adult_file_is_named_in_one_line(tmp_path, real_files, damage, word):

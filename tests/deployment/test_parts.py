@@ -64,8 +64,13 @@ def test_every_kind_of_scenario_agrees_with_the_vectorized_engine(changes: dict[
     model.run()
     assert model.digest == vectorized(scenario)
     here, there = model.summary(), run(scenario, engine="actors").summary
+    host = here["privacy"].pop("users_host")
     for name in ("users", "clusters", "reports", "messages_by_kind", "alpha", "accuracy", "privacy"):
         assert here[name] == there[name], name
+    # A host sees at least what one of its users does, and no more than the auditor.
+    assert host["epsilon"] <= here["privacy"]["auditor"]["epsilon"] + 1e-9
+    if host["own_users"]:
+        assert host["epsilon"] >= here["privacy"]["peer"]["epsilon"] - 1e-9
 
 
 def test_killed_after_every_single_entry_every_node_says_the_same_again() -> None:

@@ -107,3 +107,23 @@ def test_an_observer_of_metadata_without_reports_learns_nothing() -> None:
 def test_those_who_only_look_are_measured_on_arrays_too() -> None:
     scenario = with_adversaries({"kind": "collusion", "fraction": 0.2})
     assert rows_of(scenario, engine="vectorized") == rows_of(scenario)
+
+
+def test_where_everyone_is_gone_there_is_nothing_to_attack() -> None:
+    gone = make_entry("faults", {"rule": "crash", "fraction": 1.0})
+    (row,) = rows_of(with_adversaries({"kind": "collusion", "fraction": 0.2}, faults=[gone]))
+    assert row["note"] == "everyone abstained: there is nothing to see"
+
+
+def test_an_abstaining_cluster_full_of_colluders_does_not_hide_the_others() -> None:
+    scenario = with_adversaries({"kind": "collusion", "users": list(range(40))})
+    smallest = int(run(scenario).summary["cluster_sizes"]["smallest"])
+    (row,) = rows_of(replace(scenario, clusters__minimum_size=smallest + 1))
+    assert "advantage" in row
+
+
+def test_the_summary_promises_no_more_than_the_adversaries_leave() -> None:
+    honest = run(SMALL).summary["privacy"]["learner"]
+    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary["privacy"]["learner"]
+    assert lied["epsilon"] > honest["epsilon"]
+    assert lied["method"] == "upper_bound"

@@ -59,3 +59,29 @@ def test_users_who_never_came_were_never_in_a_cluster() -> None:
     clusters = np.repeat([0, 1, -1], [30, 60, 5])
     found = guarantees(Outcome(clusters, [], missing=[90, 91, 92, 93, 94]), PARAMETERS, 1e-4)
     assert found == guarantees(outcome_of(30, 60), PARAMETERS, 1e-4)
+
+
+@pytest.mark.parametrize("noise", ["sticky", "fresh"])
+def test_over_several_rounds_one_who_left_in_between_has_her_flips_alone(noise: str) -> None:
+    """What changes when she leaves tells her noisy label apart from the others'."""
+    parameters = Parameters(alpha=0.1, theta=0.8, rounds=4, noise=noise)
+    lacking = guarantees(outcome_of(60, missing=[7]), parameters, 1e-4)
+    local = account("learner", cluster_size=60, alpha=0.1, theta=0.8, rounds=4, noise=noise).local_epsilon
+    for view in ("learner", "shuffle", "coalition"):
+        assert lacking[view]["epsilon"] == pytest.approx(local)
+        assert lacking[view]["method"] == "upper_bound"
+
+
+def test_where_someone_misbehaves_the_flips_alone_are_counted_on() -> None:
+    found = guarantees(outcome_of(30, 60), PARAMETERS, 1e-4, ["liars", "silent"])
+    local = account("learner", cluster_size=30, alpha=0.1, theta=0.8).local_epsilon
+    for view in found.values():
+        assert view["epsilon"] == pytest.approx(local, abs=1e-3)
+        assert view["epsilon"] <= local + 1e-9
+        assert view["method"] == "upper_bound"
+        assert "not everyone is honest (liars, silent)" in view["reason"]
+
+
+def test_new_noise_for_every_asker_leaves_no_guarantee() -> None:
+    found = guarantees(outcome_of(30, 60), PARAMETERS, 1e-4, ["fresh_answers", "focus"])
+    assert all(view["epsilon"] == "inf" for view in found.values())
