@@ -124,8 +124,9 @@ def test_hosts_lost_for_good_are_named_and_the_others_finish(lab: Machine, tmp_p
         assert nodes.wait(*others, "users-3") == dict.fromkeys(others, 0) | {"users-3": 3}
         assert nodes.said("users-3")[-1]["text"] == "p2p-labeldp: the coordinator stayed away for 4 seconds"
         assert nodes.status("users-2") is None
-        nodes.thaw("users-2")  # what it was sent, its dismissal too, has waited for it
-        assert nodes.wait("users-2") == {"users-2": 0}
+        # Its dismissal has waited for it, or, where the coordinator had dropped the connection by then, nobody has.
+        nodes.thaw("users-2")
+        assert nodes.wait("users-2")["users-2"] in (0, 3)
         shares = [nodes.heard(name, "share")[0] for name in ("users-2", "users-3")]
         summary = nodes.collect(tmp_path / "run")
     assert summary["missing_hosts"] == ["users-2", "users-3"]
