@@ -106,7 +106,8 @@ def in_memory(users: int) -> tuple[float, str]:
 async def _transport(role: str, folder: Path, port: int) -> None:
     """One end of a connection: the sender posts everything at once, the receiver acknowledges it."""
     from p2p_labeldp.deployment.items import decode_item, encode_mail
-    from p2p_labeldp.network.tls import Credentials, Transport
+    from p2p_labeldp.network.credentials import Credentials
+    from p2p_labeldp.network.tls import Transport
     from p2p_labeldp.protocol.messages import Ask, Envelope
 
     credentials = Credentials.load(folder / role)

@@ -18,7 +18,8 @@ from p2p_labeldp.deployment.certificates import check_token, make_request, read_
 from p2p_labeldp.deployment.door import Door
 from p2p_labeldp.deployment.parts import Log
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.network.tls import TlsStream, identity_of
+from p2p_labeldp.network.credentials import identity_of
+from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import Refused
 
 MAX_REQUEST = 32 << 10  # bytes: a token and a signing request, which takes about 500

@@ -38,8 +38,9 @@ from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Open
-from p2p_labeldp.network.tls import Credentials, Identity, Transport
+from p2p_labeldp.network.tls import Transport
 from p2p_labeldp.protocol.messages import VERSION, Refused
 from p2p_labeldp.scenario import Scenario
 

@@ -18,23 +18,18 @@ sender down.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import random
-import re
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import trio
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.network.credentials import Credentials, Identity, identity_of
 from p2p_labeldp.network.frames import (
     CHUNK,
     MAX_FIRST,
-    MAX_REASON,
     Ack,
     Bye,
     FrameReader,
@@ -45,190 +40,18 @@ from p2p_labeldp.network.frames import (
     pack,
 )
 from p2p_labeldp.network.links import OVERHEAD, Link
+from p2p_labeldp.network.tls_stream import TlsStream
+from p2p_labeldp.network.words import plain, whence, why
 from p2p_labeldp.protocol.messages import MAX_FRAME, Refused
 
-AUTHORITY = "p2p-labeldp authority"
 BATCH = 1 << 18  # bytes per write: 16 TLS records, enough to make the cost of a write small
 MAX_HELD = 1 << 24  # bytes arrived and not yet received: sixteen of the largest frames
 LINGER = 1.0  # seconds for a goodbye: one exchange with a peer that is there, lost on one that is not
 
-_IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|users):([a-z0-9-]{1,64})")
 _LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 _PING = pack(Ping())
 
 Address = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who a certificate is for."""
-
-    role: str
-    name: str
-    fingerprint: str
-
-    @property
-    def key(self) -> str:
-        return self.fingerprint if self.role == "users" else self.role
-
-
-def identity_of(connection: ssl.SSLObject) -> Identity:
-    """Who is at the other end, from a certificate that has been verified.
-
-    The enrolment authority signs for whoever holds a token, so what the root did not sign itself may
-    speak for a users host and for nobody else.
-    """
-    certificate: dict[str, Any] | None = connection.getpeercert()
-    encoded = connection.getpeercert(binary_form=True)
-    if not certificate or not encoded:
-        raise Refused("malformed", "no certificate was shown")
-    names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-    found = _IDENTITY.fullmatch(names[0]) if len(names) == 1 else None
-    if found is None:
-        raise Refused("malformed", "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
-    issuer = {name: value for part in certificate.get("issuer", ()) for name, value in part}
-    if issuer.get("commonName") != AUTHORITY and found[1] != "users":
-        raise Refused("misdirected", f"a certificate for the {found[1]} that the root authority did not sign itself")
-    return Identity(found[1], found[2], hashlib.sha256(encoded).hexdigest())
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """A node's own certificate and key, ready for both sides of a handshake."""
-
-    identity: Identity
-    server: ssl.SSLContext
-    client: ssl.SSLContext
-
-    @classmethod
-    def load(cls, folder: Path) -> Credentials:
-        """Read ``ca.pem``, ``cert.pem`` and ``key.pem``, and try them out: a node should not find out later."""
-        ca, certificate, key = (folder / name for name in ("ca.pem", "cert.pem", "key.pem"))
-        for path in (ca, certificate, key):
-            try:
-                text = path.read_text(encoding="ascii")
-                mode = path.stat().st_mode
-            except OSError as error:
-                raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
-            except ValueError:
-                text = ""
-            if "-----BEGIN " not in text:
-                raise RequestError(f"{path}: not in PEM form")
-            if path == key and os.name == "posix" and mode & 0o077:
-                raise RequestError(f"{path}: others may read it; chmod 600 makes it yours alone")
-        server = _context(ssl.PROTOCOL_TLS_SERVER, ca, certificate, key)
-        server.num_tickets = 0  # nobody resumes a connection here, so no tickets
-        client = _context(ssl.PROTOCOL_TLS_CLIENT, ca, certificate, key)
-        return cls(_look_at_oneself(server, client, certificate), server, client)
-
-
-def _context(protocol: int, ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
-    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the role or the fingerprint is checked instead
-    context.verify_mode = ssl.CERT_REQUIRED
-    _trust(context, ca)
-    _trust(ssl.SSLContext(protocol), certificate)  # to see whether it can be read: any other fault is the key's then
-    try:
-        context.load_cert_chain(certificate, key, password=lambda: "")  # without this, OpenSSL would ask the user
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            raise RequestError(f"{key}: not the key of {certificate.name}") from None
-        raise RequestError(f"{key}: not a private key in PEM form without a passphrase") from None
-    return context
-
-
-def _trust(context: ssl.SSLContext, path: Path) -> None:
-    try:
-        context.load_verify_locations(path)
-    except ssl.SSLError:
-        raise RequestError(f"{path}: not a certificate in PEM form") from None
-
-
-def _look_at_oneself(server: ssl.SSLContext, client: ssl.SSLContext, certificate: Path) -> Identity:
-    """Shake hands with oneself in memory: what peers would say of the certificate, and who it is for."""
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours, theirs = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
-    try:
-        for end in (ours, theirs, ours, theirs):
-            with contextlib.suppress(ssl.SSLWantReadError):
-                end.do_handshake()
-        return identity_of(theirs)
-    except ssl.SSLCertVerificationError as error:
-        raise RequestError(f"{certificate}: peers would not accept it: {error.verify_message}") from None
-    except ssl.SSLError as error:
-        raise RequestError(f"{certificate}: cannot be used: {_why(error)}") from None
-    except Refused as refused:
-        raise RequestError(f"{certificate}: {refused}") from None
-
-
-class TlsStream:
-    """TLS over a socket.
-
-    Not trio.SSLStream: that keeps to itself the alert which tells a peer what is wrong with its certificate,
-    and wakes its reader for every record, of which a busy connection has several in each packet.
-    """
-
-    def __init__(self, socket: trio.SocketStream, context: ssl.SSLContext, server_side: bool) -> None:
-        self._socket = socket
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
-        self.whole = True
-        """Whether more may be sent: not after a write that was given up in the middle."""
-
-    async def handshake(self) -> None:
-        while True:
-            try:
-                self.tls.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._flush()
-                await self._fill()
-            except ssl.SSLError:
-                with contextlib.suppress(trio.BrokenResourceError):
-                    await self._flush()
-                raise
-            else:
-                return await self._flush()
-
-    async def send_all(self, data: bytes) -> None:
-        self.whole = False
-        self.tls.write(data)
-        await self._flush()
-        self.whole = True
-
-    async def receive_some(self, max_bytes: int) -> bytes:
-        """All that can be decrypted without waiting, or else what comes next; no more than about ``max_bytes``."""
-        parts: list[bytes] = []
-        while max_bytes > 0:
-            try:
-                part = self.tls.read(max_bytes)
-            except ssl.SSLWantReadError:
-                if parts:
-                    break
-                await self._fill()
-                continue
-            except ssl.SSLError:
-                if parts:  # what came before is good; the next call will fail again
-                    break
-                raise
-            if not part:
-                break
-            parts.append(part)
-            max_bytes -= len(part)
-        return b"".join(parts)
-
-    async def _flush(self) -> None:
-        if data := self._outgoing.read():
-            await self._socket.send_all(data)
-
-    async def _fill(self) -> None:
-        # Keys may be changed on request, and the reply goes out with our next words. One is enough.
-        if self._outgoing.pending > CHUNK:
-            raise ConnectionError("the peer asks for new keys again and again")
-        if data := await self._socket.receive_some(CHUNK):
-            self._incoming.write(data)
-        else:
-            self._incoming.write_eof()
 
 
 @dataclass(frozen=True)
@@ -456,7 +279,7 @@ class Transport:
                 with trio.fail_after(timing.handshake):
                     socket = await trio.open_tcp_stream(*address)
             except (OSError, ValueError, trio.TooSlowError) as error:  # ValueError: no such name can exist
-                self._note(peer, "unreachable", where, _why(error))
+                self._note(peer, "unreachable", where, why(error))
             else:
                 useful = await self._attend(socket, where, peer)
             pause = timing.pause if useful else min(2 * pause, timing.longest_pause)
@@ -471,15 +294,15 @@ class Transport:
             connection = await self._meet(stream, facts, dialled)
             return await self._converse(connection, facts)
         except Refused as refused:
-            self._log("refused", fault=refused.fault, reason=_plain(str(refused)), **facts)
+            self._log("refused", fault=refused.fault, reason=plain(str(refused)), **facts)
             await _say_goodbye(stream, str(refused))
         except _LOST as error:
             if dialled is None:
-                self._log("refused", reason=_why(error), **facts)
+                self._log("refused", reason=why(error), **facts)
             else:
-                self._note(dialled, "unreachable", where, _why(error))
+                self._note(dialled, "unreachable", where, why(error))
         except Exception as error:  # a fault of ours, which must not take the other connections with it
-            self._log("failed", reason=_whence(error), **facts)
+            self._log("failed", reason=whence(error), **facts)
         finally:
             await trio.aclose_forcefully(socket)
         return False
@@ -520,7 +343,7 @@ class Transport:
         if isinstance(first, Bye):
             if key in self._peers:
                 self._left(self._peers[key], facts["address"], first.reason)
-            raise ConnectionError(_plain(first.reason))
+            raise ConnectionError(plain(first.reason))
         if not isinstance(first, Open):
             raise Refused("out_of_order", "the first frame must be an Open")
         self._admit(identity, first)
@@ -579,7 +402,7 @@ class Transport:
                 if limit.cancelled_caught:
                     connection.end(f"a write took longer than {timing.write:g} s")
         except _LOST as error:
-            connection.end(_why(error))
+            connection.end(why(error))
 
     async def _listen(self, connection: _Connection, facts: dict[str, str]) -> None:
         frames = connection.frames
@@ -592,10 +415,10 @@ class Transport:
                 if not frames:
                     connection.end("the peer hung up")
         except Refused as refused:
-            self._log("refused", fault=refused.fault, reason=_plain(str(refused)), **facts)
-            connection.end(_plain(str(refused)), farewell=str(refused))
+            self._log("refused", fault=refused.fault, reason=plain(str(refused)), **facts)
+            connection.end(plain(str(refused)), farewell=str(refused))
         except _LOST as error:
-            connection.end(_why(error))
+            connection.end(why(error))
 
     def _take_in(self, connection: _Connection, frames: list[bytes], facts: dict[str, str]) -> None:
         peer = connection.peer
@@ -604,7 +427,7 @@ class Transport:
             frame = decode(data)
             if isinstance(frame, Bye):
                 self._left(peer, facts["address"], frame.reason)
-                connection.end(_plain(frame.reason) or "the peer said goodbye")
+                connection.end(plain(frame.reason) or "the peer said goodbye")
                 return
             if not connection.up:
                 connection.up = True
@@ -626,8 +449,8 @@ class Transport:
                 raise Refused("out_of_order", "an Open comes once, at the beginning")
 
     def _left(self, peer: _Peer, where: str, reason: str) -> None:
-        self.refusals[peer.key] = _plain(reason)
-        self._note(peer, "bye", where, _plain(reason))
+        self.refusals[peer.key] = plain(reason)
+        self._note(peer, "bye", where, plain(reason))
 
     def _note(self, peer: _Peer, event: str, where: str, reason: str) -> None:
         """Log what came of an attempt, unless the one before ended in the same way."""
@@ -642,7 +465,7 @@ async def _say_goodbye(stream: TlsStream, reason: str, committed: int | None = N
         return
     last = b"" if committed is None else pack(Ack(committed))
     with trio.move_on_after(LINGER), contextlib.suppress(*_LOST):
-        await stream.send_all(last + pack(Bye(_plain(reason))))
+        await stream.send_all(last + pack(Bye(plain(reason))))
         while await stream.receive_some(CHUNK):
             pass
 
@@ -665,7 +488,7 @@ async def _open_listeners(listen: str) -> list[trio.SocketListener]:
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
-        raise RequestError(f"cannot listen on {listen}: {_why(error)}") from None
+        raise RequestError(f"cannot listen on {listen}: {why(error)}") from None
     if port == 0:  # a name with several addresses would get a different free port for each
         for listener in listeners[1:]:
             await listener.aclose()
@@ -682,37 +505,3 @@ def _raise_file_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _plain(text: str) -> str:
-    """A peer's words as one line for a log, bounded."""
-    return "".join(c if c.isprintable() else " " for c in text[:MAX_REASON])
-
-
-def _why(error: BaseException) -> str:
-    """What broke a connection, in the words of whoever noticed."""
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[-1]
-    if isinstance(cause, OSError):
-        error = cause
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    if isinstance(error, ssl.SSLEOFError):
-        return "the connection was cut"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return _plain(str(error)) or type(error).__name__
-
-
-def _whence(error: BaseException) -> str:
-    """Where a fault of ours is; not what it says, which may be about a message."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    line = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "?"
-    return f"{type(error).__name__} at {line}"

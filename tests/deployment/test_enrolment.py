@@ -20,7 +20,8 @@ from p2p_labeldp.deployment import enrolment
 from p2p_labeldp.deployment.certificates import init_certificates, make_request, read_token
 from p2p_labeldp.deployment.enrolment import MAX_REQUEST, MOST, Enrol, Enrolled, Rejected, enrol, serve_enrolment
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.network.tls import Credentials, TlsStream
+from p2p_labeldp.network.credentials import Credentials
+from p2p_labeldp.network.tls_stream import TlsStream
 
 PATIENCE = 20.0
 

@@ -45,8 +45,10 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.engines.runner import run
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network import tls
+from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, pack
-from p2p_labeldp.network.tls import Credentials, Timing, TlsStream, parse_address
+from p2p_labeldp.network.tls import Timing, parse_address
+from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,

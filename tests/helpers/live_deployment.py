@@ -21,8 +21,10 @@ from p2p_labeldp.deployment.items import Item, Mail, encode_item
 from p2p_labeldp.deployment.journal import SETTLED, Entry
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Open, Ping, decode, pack
-from p2p_labeldp.network.tls import Credentials, TlsStream, parse_address
+from p2p_labeldp.network.tls import parse_address
+from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import VERSION, Envelope, Message
 from p2p_labeldp.protocol.user import JOINING
 from p2p_labeldp.scenario import Scenario, replace

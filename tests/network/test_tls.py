@@ -22,8 +22,9 @@ from cryptography.x509.oid import NameOID
 from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network import tls
+from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, AnyFrame, Bye, Frame, FrameReader, Item, Open, Ping, decode, pack
-from p2p_labeldp.network.tls import Credentials, Timing, parse_address
+from p2p_labeldp.network.tls import Timing, parse_address
 from p2p_labeldp.protocol.messages import MAX_FRAME
 
 NewNode = Callable[..., Any]
