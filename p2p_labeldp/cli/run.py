@@ -99,6 +99,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "learner": "the learner",
         "coalition": "her with one colluder",
         "keeper": "who keeps the labels",
+        "users_host": "a users host",
         "network": "a network observer",
     }
     for view, who in watchers.items():
@@ -109,6 +110,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
         bound = "" if found["method"] == "exact" else "at most "
         line = f"epsilon {bound}{epsilon} against {who} at delta {found['delta']:.3g}"
         table.add_row("privacy" if view == "learner" else "", line)
+        if view == "learner" and found.get("cluster_size", 0) is None and "reason" in found:
+            table.add_row("", found["reason"])
     table.add_row("noisy data set", summary["noisy_sha256"][:16])
     coins = f"seed {summary['seed']}" if summary["coins"] == "seeded" else "the operating system's coins"
     how = f"the {summary['engine']} engine" if "hosts" not in summary else f"{summary['hosts']} hosts over TLS"

@@ -61,6 +61,8 @@ class Game:
     def __post_init__(self) -> None:
         if int(self.trials) != self.trials or self.trials < 1:
             raise RequestError(f"trials must be a whole number of at least 1, not {self.trials}")
+        if self.cluster_size < 1:
+            raise RequestError(f"cluster_size must be at least 1, not {self.cluster_size}")
         if self.parameters.minimum_size > self.cluster_size:
             raise RequestError(
                 f"a cluster of {self.cluster_size} abstains where {self.parameters.minimum_size} are asked for"

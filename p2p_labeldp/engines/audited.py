@@ -213,6 +213,7 @@ def setting_of_scenario(
 def setting_of_runs(paths: Sequence[Path], view: str, delta: float | None, colluders: int | None) -> Setting:
     """The cluster for which these run folders promise the least, as if nobody had gone missing."""
     found: list[tuple[float, Setting]] = []
+    why = ""
     for path in paths:
         scenario = load_scenario(path / files.SCENARIO)
         _require_known(scenario, view, str(path))
@@ -224,12 +225,13 @@ def setting_of_runs(paths: Sequence[Path], view: str, delta: float | None, collu
         except (KeyError, TypeError, ValueError):
             raise RequestError(f"{path / files.SUMMARY}: says nothing of the view {view}") from None
         if size is None:
+            why = promise.get("reason", "no cluster stands behind the promise")
             continue
         many = min(_colluders(view, colluders), int(size) - 1)
         chosen = stated if delta is None else delta
         found.append((epsilon, Setting(view, int(size), parameters_of(scenario, labels), chosen, many)))
     if not found:
-        raise RequestError(f"{paths[0]}: everyone abstained, so that nothing is promised")
+        raise RequestError(f"{paths[0]}: there is no cluster's promise to audit: {why}")
     return max(found, key=lambda pair: pair[0])[1]
 
 
