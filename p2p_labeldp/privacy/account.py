@@ -74,6 +74,12 @@ def account(
 ) -> Account:
     """An accountant for ``view``; raises RequestError, naming the field, where a value is out of range.
 
+    >>> learner = account("learner", cluster_size=500, alpha=0.1, theta=1)
+    >>> round(learner.get_epsilon(4e-6).epsilon, 3), learner.get_epsilon(4e-6).method
+    (0.34, 'exact')
+    >>> round(account("coalition", cluster_size=500, alpha=0.1, theta=1, colluders=1).get_epsilon(4e-6).epsilon, 3)
+    2.195
+
     ``thorough=False`` gives up the search for the worst n1 ten times sooner: clusters of more than some ten
     thousand users then get a proved bound in seconds.
     """

@@ -55,7 +55,12 @@ def calibrate(
     noise: str = "sticky",
     colluders: int = 0,
 ) -> Calibration:
-    """The least alpha that keeps ``view`` to (epsilon, delta); without ``theta``, both with the least variance."""
+    """The least alpha that keeps ``view`` to (epsilon, delta); without ``theta``, both with the least variance.
+
+    >>> found = calibrate(cluster_size=500, epsilon=0.5, delta=4e-6, theta=1)
+    >>> round(found.alpha, 4), found.answer.epsilon <= 0.5
+    (0.0618, True)
+    """
     if not 0 <= epsilon < math.inf:
         raise RequestError(f"epsilon must be 0 or more and finite, not {epsilon}")
     if not 0 <= delta <= 1:

@@ -129,7 +129,11 @@ def _array(array: str, tables: Any, text: str, source: str) -> tuple[Entry, ...]
 
 
 def make_entry(array: str, table: Mapping[str, Any]) -> Entry:
-    """A fault or an adversary from its keys."""
+    """A fault or an adversary from its keys.
+
+    >>> replace(Scenario(), faults=[make_entry("faults", {"rule": "loss", "probability": 0.1})]).faults[0].name
+    'loss'
+    """
     naming, kinds = ARRAYS[array]
     named = table.get(naming)
     if not isinstance(named, str) or named not in kinds:
@@ -169,7 +173,10 @@ def _require_one_noise(mechanism: Mapping[str, Any]) -> None:
 
 
 def replace(scenario: Scenario, **changes: Any) -> Scenario:
-    """A copy with some keys changed: ``replace(scenario, mechanism__alpha=0.2)``; checked like a file.
+    """A copy with some keys changed, each named as section, two underscores, key; checked like a file.
+
+    >>> replace(Scenario(), mechanism__alpha=0.2, data__name="synthetic").mechanism.alpha
+    0.2
 
     ``faults`` and ``adversaries`` take a whole list of entries, made by ``make_entry`` or their classes.
     """
