@@ -1,5 +1,5 @@
-# One image for every role; docker-compose.yml starts it as each of them.
-FROM python:3.12-slim
+# One image for every role; docker-compose.yml starts it as each of them. The target `sweep` adds Dask and Parquet.
+FROM python:3.12-slim AS base
 
 # Compose mounts a volume over each of these folders; a new volume takes over owner and mode.
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin labeldp \
@@ -19,11 +19,23 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     python -c "import tomllib; print(*tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
         > /tmp/needed \
     && pip install -r /tmp/needed && rm /tmp/needed
-RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
-    pip install --no-deps /src
 
 # One thread per process: several nodes share a machine, and results must not depend on the number of cores.
 ENV OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp
-USER 10001:10001
 ENTRYPOINT ["p2p-labeldp"]
 CMD ["--help"]
+
+FROM base AS sweep
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
+    --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
+    python -c "import tomllib; more = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+        print(*more['dask'], *more['parquet'], sep='\n')" > /tmp/needed \
+    && pip install -r /tmp/needed && rm /tmp/needed
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
+    pip install --no-deps /src
+USER 10001:10001
+
+FROM base AS node
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
+    pip install --no-deps /src
+USER 10001:10001

@@ -1,0 +1,91 @@
+"""Plays the sessions of a document: its files are written, its commands run, its outputs compared or renewed.
+
+    python docs/sessions.py docs/tutorial.md      runs every command anew and puts what it prints into the document
+
+Blocks marked ``console`` hold commands after ``$`` with what they print below; ``...`` stands for what differs from one
+run to the next. Blocks marked with a language and a name (``toml clinic.toml``) are files. Other blocks are not touched.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+LIMIT = 300  # seconds for one command
+CHANGING = ((re.compile(r"^(seconds +)[\d.]+ ", re.MULTILINE), r"\1... "),)
+"""What differs from one run to the next, and what stands in its place."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A file to write (``name``), or a command to run and what it prints."""
+
+    name: str
+    text: str
+    printed: str = ""
+
+
+def steps_of(document: str) -> Iterator[Step]:
+    """Files and commands in the document's order."""
+    for block in BLOCK.finditer(document):
+        mark, body = block["mark"].split(), block["body"]
+        if mark == ["console"]:
+            for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                command, printed = _command(part)
+                yield Step("", command, printed)
+        elif len(mark) == 2:
+            yield Step(mark[1], body)
+
+
+def _command(part: str) -> tuple[str, str]:
+    """A command, with the lines that a backslash joins to it, and the rest."""
+    lines = part.splitlines(keepends=True)
+    last = next(place for place, line in enumerate(lines) if not line.endswith("\\\n"))
+    return "".join(lines[: last + 1]).rstrip("\n"), "".join(lines[last + 1 :])
+
+
+def perform(step: Step, place: Path) -> str:
+    """Write the file, or run the command in ``place`` and return what it prints, on both outputs."""
+    if step.name:
+        (place / step.name).write_text(step.text, encoding="utf-8")
+        return ""
+    beside = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}", "COLUMNS": "100"}
+    done = subprocess.run(
+        ["bash", "-euc", step.text], cwd=place, env=environment, timeout=LIMIT, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+
+
+def agrees(step: Step, printed: str) -> bool:
+    return doctest.OutputChecker().check_output(step.printed, printed, doctest.ELLIPSIS)
+
+
+def renewed(document: str, place: Path) -> str:
+    """The document with what its commands print now."""
+
+    def renew(block: re.Match[str]) -> str:
+        parts = []
+        for step in steps_of(block[0]):
+            printed = perform(step, place)
+            for pattern, instead in CHANGING:
+                printed = pattern.sub(instead, printed)
+            parts.append(step.text if step.name else f"$ {step.text}\n{printed}")
+        return f"```{block['mark']}\n{''.join(parts)}```" if parts else block[0]
+
+    return BLOCK.sub(renew, document)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(name).write_text(renewed(Path(name).read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")
