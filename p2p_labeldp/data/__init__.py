@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.data.bundled import load_breast_cancer, load_digits
 from p2p_labeldp.data.clusters import Clustering, given_clusters, kmeans_clusters
+from p2p_labeldp.data.crowd import Crowd
 from p2p_labeldp.data.csvfile import load_csv
 from p2p_labeldp.data.dataset import Dataset, Floats, Source, compact
 from p2p_labeldp.data.images import load_cifar10, load_fashion_mnist, load_mnist
@@ -24,7 +25,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 from p2p_labeldp.streams import Purpose, stream
 
-__all__ = ["Clustering", "Dataset", "given_clusters", "kmeans_clusters", "load"]
+__all__ = ["Clustering", "Crowd", "Dataset", "given_clusters", "kmeans_clusters", "load", "load_crowd"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,25 @@ _SOURCES: dict[str, Callable[[Data, int, Path | None], Source]] = {
 
 def load(data: Data, seed: int, data_dir: Path | None = None) -> Dataset:
     """The data set a scenario asks for; see ``files`` for where its files are looked for."""
-    if data.name != "synthetic" and data.name not in _SOURCES:
-        raise RequestError(f"data.name is {data.name!r}; allowed are {', '.join([*_SOURCES, 'synthetic'])}")
+    if data.name == "crowd":
+        return load_crowd(data, seed).dataset(data.test_fraction)
+    _check(data)
+    if data.name == "synthetic":
+        return make_synthetic(data, seed)
+    source = _SOURCES[data.name](data, seed, data_dir)
+    chosen = _choose_users(data, len(source.labels), seed)
+    return _dataset(data.name, source, chosen, TARGETS.get(data.name, {}).get(data.target))
+
+
+def load_crowd(data: Data, seed: int) -> Crowd:
+    """The recipe of the crowd a scenario asks for, from which any part of it can be made."""
+    _check(data)
+    return Crowd.of(data, seed)
+
+
+def _check(data: Data) -> None:
+    if data.name not in ("synthetic", "crowd") and data.name not in _SOURCES:
+        raise RequestError(f"data.name is {data.name!r}; allowed are {', '.join([*_SOURCES, 'synthetic', 'crowd'])}")
     offered = TARGETS.get(data.name, {})
     if data.target != "class" and data.target not in offered:
         raise RequestError(f"data.target is {data.target!r}; {data.name} offers {', '.join(['class', *offered])}")
@@ -70,11 +88,6 @@ def load(data: Data, seed: int, data_dir: Path | None = None) -> Dataset:
         raise RequestError(f"data.test_fraction is {data.test_fraction}; between 0 and 1, both excluded")
     if data.users < 0:
         raise RequestError(f"data.users is {data.users}; at least 0 (0 takes all)")
-    if data.name == "synthetic":
-        return make_synthetic(data, seed)
-    source = _SOURCES[data.name](data, seed, data_dir)
-    chosen = _choose_users(data, len(source.labels), seed)
-    return _dataset(data.name, source, chosen, offered.get(data.target))
 
 
 def _choose_users(data: Data, available: int, seed: int) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ _BLOCK_BYTES = 1 << 24
 
 
 def make_synthetic(data: Data, seed: int) -> Dataset:
-    _check(data)
+    check_keys(data)
     users = data.users or USERS_UNLESS_TOLD
     tests = math.ceil(data.test_fraction * users / (1 - data.test_fraction))
     world = stream(seed, Purpose.WORLD)
@@ -42,7 +42,7 @@ def make_synthetic(data: Data, seed: int) -> Dataset:
     features, groups = _features(users, centres, data.spread, seed, Purpose.TRAIN)
     test_features, _ = _features(min(max(1, tests), MOST_TEST_EXAMPLES), centres, data.spread, seed, Purpose.TEST)
     if data.labels == 2:
-        weights, bias = _two_labels(features, directions[0], data.sharpness, data.rate)
+        weights, bias = two_labels(features, directions[0], data.sharpness, data.rate)
     else:
         weights = data.sharpness * directions / math.sqrt(data.dimensions)
         bias = -weights @ features.mean(axis=0, dtype=np.float64)
@@ -64,7 +64,7 @@ def make_synthetic(data: Data, seed: int) -> Dataset:
     )
 
 
-def _check(data: Data) -> None:
+def check_keys(data: Data) -> None:
     for name, count, least in (
         ("groups", data.groups, 1),
         ("dimensions", data.dimensions, 1),
@@ -101,7 +101,7 @@ def _features(
     return features, compact(groups)
 
 
-def _two_labels(
+def two_labels(
     features: Floats, direction: NDArray[np.float64], sharpness: float, rate: float
 ) -> tuple[Probabilities, Probabilities]:
     slope = sharpness * direction / np.linalg.norm(direction)

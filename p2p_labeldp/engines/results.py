@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, trimmed_r
 from p2p_labeldp.mechanisms.coins import SCHEME
 from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.streams import Purpose
+
+PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
 
 
 def baselines(scenario: Scenario, dataset: Dataset) -> dict[str, Any]:
@@ -103,23 +106,16 @@ def write_results(
     folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: dict[str, Any], **facts: Any
 ) -> None:
     """Everything of a run folder but the scenario, the trace and, in simulations, the population."""
-    packages = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
-    folder.write_json(
-        files.MANIFEST,
-        {
-            "versions": {name: importlib.metadata.version(name) for name in packages}
-            | {"python": platform.python_version()},
-            "seed": scenario.coins.seed,
-            "coins": SCHEME if scenario.coins.source == "seeded" else "operating system",
-            "engine": summary["engine"],
-            "hosting": summary["hosting"],
-            "scenario_digest": scenario.digest(),
-            "assignment_sha256": hashlib.sha256(outcome.clusters.astype("<i8").tobytes()).hexdigest(),
-            "labels": len(dataset.classes),
-            "classes": list(dataset.classes),
-            "features": dataset.features.shape[1],
-            **facts,
-        },
+    write_manifest(
+        folder,
+        scenario,
+        engine=summary["engine"],
+        hosting=summary["hosting"],
+        assignment_sha256=hashlib.sha256(outcome.clusters.astype("<i8").tobytes()).hexdigest(),
+        labels=len(dataset.classes),
+        classes=list(dataset.classes),
+        features=dataset.features.shape[1],
+        **facts,
     )
     folder.write_arrays(
         files.REPORTS,
@@ -128,3 +124,18 @@ def write_results(
         label=np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64),
     )
     folder.write_json(files.SUMMARY, summary)
+
+
+def write_manifest(folder: RunFolder, scenario: Scenario, packages: Sequence[str] = (), **facts: Any) -> None:
+    """What it takes to get the same run again; ``packages`` are those that took part beside the usual ones."""
+    versions = {name: importlib.metadata.version(name) for name in (*PACKAGES, *packages)}
+    folder.write_json(
+        files.MANIFEST,
+        {
+            "versions": versions | {"python": platform.python_version()},
+            "seed": scenario.coins.seed,
+            "coins": SCHEME if scenario.coins.source == "seeded" else "operating system",
+            "scenario_digest": scenario.digest(),
+            **facts,
+        },
+    )

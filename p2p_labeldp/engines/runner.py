@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta, guarantees
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.results import baselines, learned, quality, sizes_of_clusters, write_results
+from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
 from p2p_labeldp.engines.treatments import Treatment, treatment_of
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
@@ -45,8 +47,9 @@ class Run:
     """A finished run."""
 
     scenario: Scenario
-    dataset: Dataset
-    outcome: Outcome
+    dataset: Dataset | None
+    """None, as is the outcome, where nobody held everyone: a crowd on a cluster."""
+    outcome: Outcome | None
     summary: dict[str, Any]
     parts: tuple[Part, ...] = ()
     """Who the adversaries were."""
@@ -110,23 +113,51 @@ def run(
     out: Path | None = None,
     progress: Progress | None = None,
     prepare: Callable[[Simulation], None] | None = None,
+    dask: str | None = None,
 ) -> Run:
     """Run a scenario. With ``out``, leave a run folder there.
 
-    ``prepare`` may put other roles in place of honest ones before the actors start.
+    ``prepare`` may put other roles in place of honest ones before the actors start. ``dask``: the address of a
+    scheduler over whose workers the vectorized engine's exchange is split, by clusters.
     """
     if engine not in ENGINES or hosting not in HOSTINGS:
         raise RequestError(f"engine must be one of {', '.join(ENGINES)} and hosting one of {', '.join(HOSTINGS)}")
+    if dask is not None:
+        refuse_split(scenario, engine)
     if out is None:
-        return _run(scenario, engine, hosting, data_dir, None, progress, prepare)
+        with _workers(dask) as workers:
+            return _run(scenario, engine, hosting, data_dir, None, progress, prepare, workers)
     folder = RunFolder(out)
     try:
-        with folder:
-            return _run(scenario, engine, hosting, data_dir, folder, progress, prepare)
+        with folder, _workers(dask) as workers:
+            return _run(scenario, engine, hosting, data_dir, folder, progress, prepare, workers)
     except KeyboardInterrupt:
         raise RunError(f"interrupted {folder.how_far()}") from None
     except OSError as error:
         raise RunError(f"--out {out}: cannot be written: {error.strerror or error}; nothing was kept") from None
+
+
+def refuse_split(scenario: Scenario, engine: str) -> None:
+    """Raise RequestError where a run cannot be split over workers."""
+    if engine != "vectorized":
+        raise RequestError(f"--dask is not allowed with --engine {engine}; it must be vectorized")
+    if scenario.adversaries:
+        raise RequestError("--dask is not allowed with adversaries; run them in one process")
+    if scenario.mechanism.kind != "peer_to_peer":
+        raise RequestError(f"--dask is not allowed with {scenario.mechanism.kind}; mechanism.kind must be peer_to_peer")
+    if scenario.data.name == "crowd" and scenario.clusters.method != "given":
+        raise RequestError('clusters.method = "kmeans" is not allowed for crowd with --dask; it must be "given"')
+
+
+@contextlib.contextmanager
+def _workers(dask: str | None) -> Iterator[Workers | None]:
+    if dask is None:
+        yield None
+        return
+    from p2p_labeldp.engines.dask_cluster import connect
+
+    with connect(dask) as client:
+        yield DaskWorkers(client, dask)
 
 
 def _run(
@@ -137,11 +168,17 @@ def _run(
     folder: RunFolder | None,
     progress: Progress | None,
     prepare: Callable[[Simulation], None] | None,
+    workers: Workers | None,
 ) -> Run:
     began = time.perf_counter()
     if engine == "vectorized":
         refuse_players(scenario)
     tell = progress or (lambda stage, done, total: None)
+    if workers is not None and scenario.data.name == "crowd":
+        from p2p_labeldp.engines.large import run_large  # which asks this module for the mechanism's parameters
+
+        scenario, summary = run_large(scenario, workers, folder, tell)
+        return Run(scenario, None, None, summary)
     tell("data", 0, 0)
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
     plan = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
@@ -152,6 +189,7 @@ def _run(
     if folder is not None:
         folder.write_text(files.SCENARIO, scenario.to_toml())
     faults = faults_of(scenario, len(dataset.labels))
+    record: Record | None = None
     if engine == "actors":
         total = expected_messages(len(dataset.labels), parameters)
 
@@ -186,7 +224,10 @@ def _run(
         abstained = frozenset()
         tell("exchange", 0, 0)
         parts = parts_of(scenario, len(dataset.labels))
-        outcome = run_vectorized(population, parameters, coins, treatment)
+        if workers is None:
+            outcome = run_vectorized(population, parameters, coins, treatment)
+        else:
+            outcome, record = run_split(population, parameters, coins, workers, tell=tell)
         if faults is not None:
             unused = "the scenario's faults were left out: the vectorized engine sends no messages"
             outcome = dataclasses.replace(outcome, warnings=[unused])
@@ -220,6 +261,7 @@ def _run(
         "delivery": outcome.delivery,
         "warnings": outcome.warnings,
         "virtual_seconds": outcome.virtual_seconds,
+        **({"workers": record.as_json()} if record is not None else {}),
         "seconds": round(time.perf_counter() - began, 3),
         "out": str(folder.place) if folder is not None else None,
     }

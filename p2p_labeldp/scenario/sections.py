@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
 
 DATA_SETS = (
-    "digits", "breast_cancer", "synthetic", "mnist", "fashion_mnist", "cifar10", "adult", "diabetes130", "csv",
+    "digits", "breast_cancer", "synthetic", "crowd", "mnist", "fashion_mnist", "cifar10", "adult", "diabetes130", "csv",
 )  # fmt: skip
 TARGETS = ("class", "parity", "early", "any")
 
@@ -23,13 +23,13 @@ class Data:
     path: str = key("", Text(), "the file, for csv")
     label_column: str = key("label", Text(), "the label's column, for csv")
     cluster_column: str = key("", Text(), "the column of given clusters, for csv")
-    groups: int = key(8, Whole(1, 1_000_000), "how many Gaussian clusters, for synthetic")
-    dimensions: int = key(2, Whole(1, 10_000), "how many features, for synthetic")
-    labels: int = key(2, Whole(2, 1_000), "how many labels, for synthetic")
+    groups: int = key(8, Whole(1, 1_000_000), "how many Gaussian clusters, for synthetic; how many groups, for crowd")
+    dimensions: int = key(2, Whole(1, 10_000), "how many features, for synthetic and crowd")
+    labels: int = key(2, Whole(2, 1_000), "how many labels, for synthetic and crowd")
     spread: float = key(0.3, Number(0), "standard deviation inside a group, for synthetic")
-    separation: float = key(1.0, Number(0), "standard deviation of the groups' centres, for synthetic")
-    sharpness: float = key(1.0, Number(0), "how strongly features decide the label, for synthetic")
-    rate: float = key(0.5, Number(0.0001, 0.9999), "share of label 1, for synthetic with two labels")
+    separation: float = key(1.0, Number(0), "standard deviation of the groups' centres, for synthetic and crowd")
+    sharpness: float = key(1.0, Number(0), "how strongly features decide the label, for synthetic and crowd")
+    rate: float = key(0.5, Number(0.0001, 0.9999), "share of label 1, for synthetic and crowd with two labels")
 
 
 @dataclass(frozen=True)

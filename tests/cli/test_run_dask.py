@@ -1,0 +1,117 @@
+"""``p2p-labeldp run --dask``: one run over the workers of a real cluster, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.cli import main
+from p2p_labeldp.engines import run
+from p2p_labeldp.scenario import parse_scenario
+
+CROWD = """
+[data]
+name = "crowd"
+users = 300000
+groups = 300
+[clusters]
+method = "given"
+[mechanism]
+theta = 0.5
+"""
+MIXED = """
+[data]
+name = "synthetic"
+users = 2000
+groups = 5
+labels = 4
+[clusters]
+method = "given"
+minimum_size = 5
+[mechanism]
+rounds = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two worker processes with one thread each."""
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB") as started:
+        yield started
+
+
+def test_a_worker_killed_on_the_way_changes_nothing(cluster: Any, tmp_path: Path) -> None:
+    scenario = parse_scenario(CROWD, "crowd")
+    victim = cluster.workers[0].pid
+    killed = []
+
+    def kill(stage: str, done: int, total: int) -> None:
+        if stage == "users" and done and not killed:
+            assert done < total
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    summary = run(
+        scenario, engine="vectorized", out=tmp_path / "run", progress=kill, dask=cluster.scheduler_address
+    ).summary
+    assert killed == [victim]
+    whole = run(scenario, engine="vectorized").summary
+    for key in ("noisy_sha256", "privacy", "phi", "psi", "reports", "outcomes_by_round", "cluster_sizes"):
+        assert summary[key] == whole[key], key
+    assert sum(worker["users"] for worker in summary["workers"]) == 300_000
+    with np.load(tmp_path / "run" / "reports.npz") as reports:
+        assert len(reports["user"]) == summary["reports"]
+    assert not list(tmp_path.glob("run/*.spool"))
+
+
+def test_a_data_set_in_memory_is_split_too(
+    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed.toml").write_text(MIXED)
+    found = []
+    for options in ([], ["--dask", cluster.scheduler_address]):
+        assert main(["run", "mixed.toml", "--engine", "vectorized", "--json", *options]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        found.append(json.loads(captured.out))
+    whole, parts = found
+    assert parts.keys() - whole.keys() == {"workers"}
+    for key in whole.keys() - {"seconds", "out"}:
+        assert parts[key] == whole[key], key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--engine", "actors"], "--dask is not allowed with --engine actors; it must be vectorized"),
+        (["--engine", "vectorized", "--set", "mechanism.kind=none"], "--dask is not allowed with none"),
+        (["--engine", "vectorized", "--set", "clusters.method=kmeans"], 'clusters.method = "kmeans" is not allowed'),
+        (["--engine", "vectorized", "--dask", "nowhere"], "--dask nowhere: not an address"),
+    ],
+)
+def test_what_cannot_be_split_is_refused_in_a_line(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "crowd.toml").write_text(CROWD)
+    out = tmp_path / "runs" / "one"
+    status = main(["run", str(tmp_path / "crowd.toml"), "--out", str(out), "--dask", "127.0.0.1:1", *arguments])
+    err = capsys.readouterr().err
+    assert status == 2
+    assert words in err
+    assert err.count("\n") == 1
+    assert not out.parent.exists()
+
+
+def test_adversaries_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "eavesdropper", "--engine", "vectorized", "--dask", "127.0.0.1:1"]) == 2
+    assert "--dask is not allowed with adversaries" in capsys.readouterr().err
