@@ -1,21 +1,34 @@
-"""Draws the README's picture of a run: ``python docs/pictures.py`` writes docs/quickstart.svg."""
+"""Draws the README's pictures anew: ``python docs/pictures.py`` (a few minutes; the report needs chromium).
+
+docs/quickstart.svg is what the quick start prints, docs/report.png and docs/report-exchange.png are parts of its page,
+docs/sweep.png is the plot of a sweep.
+"""
 
 from __future__ import annotations
 
 import io
 import re
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
 
+from p2p_labeldp.cli import main as command
 from p2p_labeldp.cli.run import summary_table
 from p2p_labeldp.engines import run
+from p2p_labeldp.reporting import write_report
 from p2p_labeldp.scenario import load_scenario
 
+HERE = Path(__file__).parent
+SCENARIOS = HERE.parent / "scenarios"
+WIDTH = 1280
 
-def main() -> None:
-    here = Path(__file__).parent
-    finished = run(load_scenario(here.parent / "scenarios" / "quickstart.toml"))
+
+def terminal_and_report(folder: Path) -> None:
+    """The quick start, as text and as a page."""
+    finished = run(load_scenario(SCENARIOS / "quickstart.toml"), out=folder / "quickstart")
     summary = finished.summary | {"out": "runs/quickstart"}
     console = Console(record=True, width=88, highlight=False, file=io.StringIO())
     console.print("[bold]$ p2p-labeldp run scenarios/quickstart.toml[/bold]")
@@ -23,8 +36,38 @@ def main() -> None:
     picture = console.export_svg(title="p2p-labeldp", unique_id="quickstart")
     # Fonts would be fetched from elsewhere; the reader's own monospace font does as well.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
-    (here / "quickstart.svg").write_text(picture)
+    (HERE / "quickstart.svg").write_text(picture)
+    page = write_report(folder / "quickstart")
+    browser = shutil.which("chromium")
+    if browser is None:
+        print("docs/report.png stays as it was: there is no chromium")
+        return
+    for name, part, height in (("report", "", 1180), ("report-exchange", "#exchange", 1180)):
+        options = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--disable-background-networking",
+        ]
+        places = [f"--user-data-dir={folder / 'browser'}", f"--screenshot={HERE / name}.png"]
+        address = page.resolve().as_uri() + part
+        size = f"--window-size={WIDTH},{height}"
+        subprocess.run([browser, *options, *places, size, address], check=True, capture_output=True, timeout=120)
+
+
+def sweep(folder: Path) -> None:
+    """Few large clusters or many small ones, at several epsilons."""
+    arguments = ["--vary", "clusters.count=1,2,4,8,16,32", "--vary", "mechanism.epsilon=0.3,1,3", "--seeds", "10"]
+    base = folder / "breast-cancer.toml"
+    base.write_text('[data]\nname = "breast_cancer"\n')
+    status = command(["sweep", str(base), *arguments, "--out", str(folder / "sweep")])
+    if status:
+        raise SystemExit(status)
+    shutil.copy(folder / "sweep" / "accuracy-by-clusters.count.png", HERE / "sweep.png")
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as name:
+        terminal_and_report(Path(name))
+        sweep(Path(name))

@@ -2,8 +2,8 @@
 
     python docs/sessions.py docs/tutorial.md      runs every command anew and puts what it prints into the document
 
-Blocks marked ``console`` hold commands after ``$`` with what they print below; ``...`` stands for what differs from one
-run to the next. Blocks marked with a language and a name (``toml clinic.toml``) are files. Other blocks are not touched.
+Blocks marked ``console`` hold commands after ``$`` with what they print below; ``...`` stands for what changes from
+run to run. Blocks marked with a language and a name (``toml clinic.toml``) are files. Other blocks are not touched.
 """
 
 from __future__ import annotations

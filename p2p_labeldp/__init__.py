@@ -1,9 +1,9 @@
 """Peer-to-peer label privacy: the protocol with real actors, and what each party could learn.
 
-    >>> from p2p_labeldp import load_scenario, run
-    >>> finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
-    >>> round(finished.summary["accuracy"], 3), round(finished.summary["privacy"]["learner"]["epsilon"], 2)
-    (0.891, 0.79)
+>>> from p2p_labeldp import load_scenario, run
+>>> finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
+>>> round(finished.summary["accuracy"], 3), round(finished.summary["privacy"]["learner"]["epsilon"], 2)
+(0.891, 0.79)
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _HOMES = {
     "Run": "engines",
     "run": "engines",
     "LabelPrivateClassifier": "estimator",
+    "write_report": "reporting",
 }
 
 __all__ = sorted(_HOMES)

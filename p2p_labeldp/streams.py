@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     KEEPER = 0x_DA7A_0030  # a curator's noise, or a shuffler's order
     LEARNER = 0x_DA7A_0031  # DP-SGD's batches and noise
     GAME = 0x_DA7A_0040  # what a victim of an attack holds, and the order of equal scores
+    SWEEP = 0x_DA7A_0050  # the seeds of a sweep's replicates
 
 
 def stream(seed: int, purpose: Purpose, part: int = 0) -> np.random.Generator:

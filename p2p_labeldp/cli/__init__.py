@@ -16,7 +16,20 @@ from collections.abc import Sequence
 import typer
 from typer.main import get_command
 
-from p2p_labeldp.cli import account, audit, calibrate, certs, compare, deploy, node, run, scenarios, threats
+from p2p_labeldp.cli import (
+    account,
+    audit,
+    calibrate,
+    certs,
+    compare,
+    deploy,
+    node,
+    report,
+    run,
+    scenarios,
+    sweep,
+    threats,
+)
 from p2p_labeldp.errors import RequestError, RunError
 
 app = typer.Typer(
@@ -32,7 +45,9 @@ app.command("account")(account.command)
 app.command("calibrate")(calibrate.command)
 app.command("threats")(threats.command)
 app.command("compare")(compare.command)
+app.command("sweep")(sweep.command)
 app.command("audit")(audit.command)
+app.command("report")(report.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)
 app.command("scenarios")(scenarios.command)

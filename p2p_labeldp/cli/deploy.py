@@ -19,6 +19,7 @@ from p2p_labeldp.cli.output import (
     print_json,
     progress_bar,
 )
+from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.run import summary_table
 
 DEFAULT_HOSTS = 2
@@ -31,6 +32,7 @@ def command(
     data_dir: DataDir = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; runs/NAME if not given.")] = None,
+    report: Report = True,
     as_json: Json = False,
     **deployment: Any,
 ) -> None:
@@ -45,6 +47,8 @@ def command(
         hosts = DEFAULT_HOSTS
     with progress_bar() as progress:
         summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress)
+        if report:
+            leave_report(place, progress)
     if as_json:
         print_json(summary)
     else:

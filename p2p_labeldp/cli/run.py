@@ -20,6 +20,7 @@ from p2p_labeldp.cli.output import (
     print_json,
     progress_bar,
 )
+from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.errors import RequestError
 
 _ENGINES = ("actors", "vectorized")
@@ -34,6 +35,11 @@ def command(
     data_dir: DataDir = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; runs/NAME if not given.")] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Split the vectorized engine's run over this Dask scheduler's workers."),
+    ] = None,
+    report: Report = True,
     as_json: Json = False,
 ) -> None:
     """Run a scenario, print a summary and write the run folder."""
@@ -46,7 +52,11 @@ def command(
 
     place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
     with progress_bar() as progress:
-        finished = run(chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress)
+        finished = run(
+            chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress, dask=dask
+        )
+        if report:
+            leave_report(place, progress)
     if as_json:
         print_json(finished.summary)
     else:
@@ -115,6 +125,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table.add_row("noisy data set", summary["noisy_sha256"][:16])
     coins = f"seed {summary['seed']}" if summary["coins"] == "seeded" else "the operating system's coins"
     how = f"the {summary['engine']} engine" if "hosts" not in summary else f"{summary['hosts']} hosts over TLS"
+    if "workers" in summary:
+        how += f" over {len(summary['workers'])} Dask worker" + ("s" if len(summary["workers"]) > 1 else "")
     table.add_row("seconds", f"{summary['seconds']:.2f} with {how}, {coins}")
     table.add_row("run folder", str(summary["out"]))
     for number, warning in enumerate(summary.get("warnings", [])):

@@ -9,6 +9,7 @@ declared in exactly one place. The scenario knows nothing of the other rooms: wh
 from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
 from p2p_labeldp.scenario.reading import (
     SECTIONS,
+    check_override,
     documentation,
     entry_documentation,
     key_of,
@@ -61,6 +62,7 @@ __all__ = [
     "Switch",
     "Text",
     "Whole",
+    "check_override",
     "documentation",
     "entry_documentation",
     "key_of",

@@ -244,6 +244,12 @@ def _nearest(section: str, name: str | None) -> str:
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(others)}"
 
 
+def check_override(override: str) -> tuple[str, Any]:
+    """The dotted key of ``section.key=value`` and its value, read and checked as ``--set`` does."""
+    section, name, value = _parse_override(override)
+    return f"{section}.{name}", _checked(section, name, value)
+
+
 def _parse_override(override: str) -> tuple[str, str, Any]:
     dotted, equals, text = override.partition("=")
     section, dot, name = dotted.strip().partition(".")

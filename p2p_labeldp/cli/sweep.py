@@ -1,0 +1,223 @@
+"""``p2p-labeldp sweep``: a scenario under many settings and seeds, on one machine or a cluster; one tidy table."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from p2p_labeldp.cli.output import (
+    DataDir,
+    Json,
+    ScenarioArgument,
+    Seed,
+    Settings,
+    console,
+    find_scenario,
+    print_json,
+    progress_bar,
+)
+from p2p_labeldp.errors import RequestError, RunError
+
+if TYPE_CHECKING:
+    from p2p_labeldp.engines.sweeps import Plan, Sweep
+
+MOST_LINES = 40  # of a table on a terminal
+
+
+def command(
+    scenario: ScenarioArgument,
+    seeds: Annotated[int, typer.Option(help="How often each setting is run, each time with a seed of its own.")],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V1,V2", help="Values of a key, e.g. mechanism.alpha=.01,.1; several make a grid."),
+    ] = None,
+    listed: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE", help="A CSV file: its header names keys, each line is a setting."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes on this machine; -1, or not given: one for each core.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each.")
+    ] = None,
+    plot: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC:KEY", help="What to draw; accuracy against the first key if not given."),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="vectorized or actors; if not given, actors only where messages matter.")
+    ] = None,
+    hosting: Annotated[str, typer.Option(help="With actors: one task per user, or per cluster.")] = "user",
+    seed: Seed = None,
+    data_dir: DataDir = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="The folder; runs/NAME-sweep if not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run many settings many times. Stopped, even killed, and started again, it goes on where it was."""
+    if workers is not None and dask is not None:
+        raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
+    chosen = find_scenario(scenario, settings, seed)
+    from p2p_labeldp.engines.sweeps import make_plan, sweep
+    from p2p_labeldp.reporting.sweeps import draw_bands
+
+    plan = make_plan(chosen, vary or (), listed, seeds=seeds, engine=engine, hosting=hosting)
+    plots = _plots(plan, plot)
+    place = out or Path("runs") / f"{Path(scenario).stem}-sweep"
+    with progress_bar() as progress:
+        found = sweep(
+            plan,
+            place,
+            workers=-1 if workers is None else workers,
+            dask=dask,
+            data_dir=data_dir,
+            progress=progress,
+        )
+        figures, empty = [], []
+        for metric, key in plots:
+            progress("plots", 0, 0)
+            drawn = draw_bands(found.rows, found.keys, metric, key, place / f"{metric}-by-{key}")
+            figures += drawn
+            empty += [] if drawn else [metric]
+    failed = _failed(found)
+    if as_json:
+        print_json(_as_json(found, failed, figures))
+    else:
+        _print(found, failed, figures, empty)
+    if failed:
+        raise RunError(f"{len(failed)} of {len(found.settings)} settings failed; {place / 'failures.csv'} says why")
+
+
+def _plots(plan: Plan, asked: list[str] | None) -> list[tuple[str, str]]:
+    """(metric, key) of every figure, refused before anything runs where there can be none."""
+    from p2p_labeldp.engines.sweeps.replicate import numbers_of
+    from p2p_labeldp.reporting.sweeps import numeric
+
+    if asked is None:
+        with_numbers = [
+            key for place, key in enumerate(plan.keys) if numeric(setting[place] for setting in plan.settings)
+        ]
+        return [("accuracy", key) for key in (with_numbers or list(plan.keys))[:1]]
+    known = numbers_of(plan.scenario)
+    found = []
+    for text in asked:
+        metric, _, key = text.partition(":")
+        key = key or next(iter(plan.keys), "")
+        if key not in plan.keys:
+            varied = f"varied are {', '.join(plan.keys)}" if plan.keys else "nothing is varied"
+            raise RequestError(f"--plot {text}: {key or 'no key'} is not varied here; {varied}")
+        if metric not in known:
+            near = difflib.get_close_matches(metric, known, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise RequestError(f"--plot {text}: there is no metric {metric}; {hint}")
+        found.append((metric, key))
+    return found
+
+
+def _failed(found: Sweep) -> list[dict[str, Any]]:
+    """Each setting that failed, once: how many of its replicates, and why the first did."""
+    failed: dict[int, dict[str, Any]] = {}
+    for failure in found.failures:
+        values = {key: failure[key] for key in found.keys}
+        known = failed.setdefault(
+            failure["setting"],
+            {"setting": failure["setting"], "values": values, "replicates": 0, "reason": failure["reason"]},
+        )
+        known["replicates"] += 1
+    return list(failed.values())
+
+
+def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]) -> dict[str, Any]:
+    settings = []
+    for number, rows in _by_setting(found).items():
+        values = dict(zip(found.keys, found.settings[number], strict=True))
+        settings.append(
+            {
+                "setting": number,
+                "values": values,
+                "replicates": len(rows),
+                **{name: _estimated(rows, name) for name in ("accuracy", "epsilon.learner")},
+            }
+        )
+    return {
+        "out": str(found.folder),
+        "engine": found.engine,
+        "rows": len(found.rows),
+        "settings": settings,
+        "failures": failed,
+        "files": [str(path) for path in (*_tables(found), *figures)],
+    }
+
+
+def _estimated(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    from p2p_labeldp.reporting.sweeps import estimate
+
+    known = estimate(row.get(name) for row in rows)
+    if known is None:
+        return None
+    return {"mean": "inf" if math.isinf(known.mean) else known.mean, "low": known.low, "high": known.high}
+
+
+def _by_setting(found: Sweep) -> dict[int, list[dict[str, Any]]]:
+    rows: dict[int, list[dict[str, Any]]] = {number: [] for number in range(len(found.settings))}
+    for row in found.rows:
+        rows[row["setting"]].append(row)
+    return rows
+
+
+def _tables(found: Sweep) -> list[Path]:
+    from p2p_labeldp.engines.sweeps.tables import FAILURES, PARQUET, ROWS
+
+    return [path for name in (ROWS, PARQUET, FAILURES) if (path := found.folder / name).exists()]
+
+
+def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], empty: Sequence[str]) -> None:
+    from p2p_labeldp.reporting.sweeps import CONFIDENCE, show
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for key in found.keys:
+        table.add_column(key, justify="right", overflow="fold")
+    for name in ("runs", "accuracy", "epsilon, learner"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = _by_setting(found)
+    for number in list(rows)[:MOST_LINES]:
+        cells = [_mean(rows[number], name) for name in ("accuracy", "epsilon.learner")]
+        table.add_row(*map(show, found.settings[number]), str(len(rows[number])), *cells)
+    console.print(table)
+    if len(rows) > MOST_LINES:
+        console.print(f"... and {len(rows) - MOST_LINES} settings more.")
+    console.print(f"\nMeans, ± half of the {CONFIDENCE:.0%} confidence interval of the mean; {found.engine} engine.")
+    for line in failed[:MOST_LINES]:
+        values = ", ".join(f"{key}={show(value)}" for key, value in line["values"].items()) or "the scenario"
+        said = f"failed: {values}: {line['replicates']} of {found.seeds} runs: {line['reason']}"
+        console.print(said, soft_wrap=True, markup=False)
+    if len(failed) > MOST_LINES:
+        console.print(f"... and {len(failed) - MOST_LINES} settings more failed.")
+    warned = [row["warnings"] for row in found.rows if row["warnings"]]
+    if warned:
+        console.print(f"warnings in {len(warned)} runs, first: {warned[0]}", soft_wrap=True, markup=False)
+    for metric in empty:
+        console.print(f"no figure of {metric}: no row has a number for it", soft_wrap=True)
+    from p2p_labeldp.engines.sweeps.tables import has_parquet
+
+    files = ", ".join(map(str, (*_tables(found), *figures)))
+    console.print(f"Files: {files}", soft_wrap=True, markup=False)
+    if not has_parquet():
+        console.print("No Parquet: pip install 'p2p-labeldp[parquet]' for it.", markup=False)
+
+
+def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
+    from p2p_labeldp.reporting.sweeps import estimate
+
+    known = estimate(row.get(name) for row in rows)
+    if known is None:
+        return "-"
+    half = "" if known.half_width is None else f" ± {known.half_width:.4f}"
+    return f"{known.mean:.4f}{half}"

@@ -1,0 +1,216 @@
+"""What a sweep runs: settings times replicates, each replicate with a seed of its own.
+
+A setting is a value for each varied key. Its seeds are spawned from the scenario's seed and from what the setting
+says, not from where it stands, so that a value more in a grid leaves everyone else's rows as they were.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from p2p_labeldp.adversaries.cast import refuse_players
+from p2p_labeldp.engines.runner import ENGINES, HOSTINGS
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Scenario, check_override, parse_scenario
+from p2p_labeldp.streams import Purpose
+
+NOISE = ("mechanism.alpha", "mechanism.epsilon")
+"""Each stands in place of the other, so that a listed setting may leave one of them empty."""
+MESSAGES_ONLY = ("network.", "defences.one_answer", "defences.check_assignment")
+"""Keys that change nothing where no messages are sent."""
+
+Setting = tuple[Any, ...]
+
+
+class Job(NamedTuple):
+    """One replicate to run."""
+
+    setting: int
+    replicate: int
+    seed: int
+    scenario: Scenario
+
+
+class Failure(NamedTuple):
+    """A replicate that could not be run, or broke."""
+
+    setting: int
+    replicate: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep: every setting ``seeds`` times."""
+
+    scenario: Scenario
+    keys: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    """Values in the order of ``keys``; None where a setting leaves the key out."""
+    seeds: int
+    engine: str
+    hosting: str | None
+
+    def named(self, setting: int) -> dict[str, Any]:
+        """The keys that a setting sets, with their values."""
+        values = zip(self.keys, self.settings[setting], strict=True)
+        return {key: value for key, value in values if value is not None}
+
+    def seed(self, setting: int, replicate: int) -> int:
+        """The seed of a replicate; the same whatever else the sweep holds."""
+        content = json.dumps(self.named(setting), sort_keys=True)
+        words = int.from_bytes(hashlib.sha256(content.encode()).digest()[:16], "little")
+        entropy = [self.scenario.coins.seed, int(Purpose.SWEEP), words]
+        sequence = np.random.SeedSequence(entropy, spawn_key=(replicate,))
+        return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+    def scenario_of(self, setting: int) -> Scenario:
+        """The scenario with a setting's values, as ``--set`` would put them. RequestError where they clash."""
+        named = self.named(setting)
+        overrides = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in named.items()]
+        try:
+            return parse_scenario(self.scenario.to_toml(), "", overrides)
+        except RequestError as error:
+            raise RequestError(str(error).removeprefix(": ")) from None
+
+    def jobs(self, done: Container[tuple[int, int]]) -> tuple[list[Job], list[Failure]]:
+        """What is not done yet, and what cannot be, since a setting's values do not go together.
+
+        All settings come once before any comes a second time, so that early rows tell something of each.
+        """
+        scenarios: dict[int, Scenario | str] = {}
+        for setting in range(len(self.settings)):
+            try:
+                scenarios[setting] = self.scenario_of(setting)
+            except RequestError as error:
+                scenarios[setting] = str(error)
+        jobs, failures = [], []
+        for replicate, setting in itertools.product(range(self.seeds), range(len(self.settings))):
+            scenario = scenarios[setting]
+            if (setting, replicate) in done:
+                continue
+            if isinstance(scenario, str):
+                failures.append(Failure(setting, replicate, scenario))
+                continue
+            seed = self.seed(setting, replicate)
+            coins = dataclasses.replace(scenario.coins, seed=seed)
+            jobs.append(Job(setting, replicate, seed, dataclasses.replace(scenario, coins=coins)))
+        return jobs, failures
+
+
+def make_plan(
+    scenario: Scenario,
+    vary: Sequence[str] = (),
+    listed: Path | None = None,
+    *,
+    seeds: int,
+    engine: str | None = None,
+    hosting: str = "user",
+) -> Plan:
+    """Read ``key=v1,v2`` and the file of listed settings; every pair of a listed one and one of the grid is run."""
+    if seeds < 1:
+        raise RequestError(f"--seeds {seeds} is not allowed; it must be at least 1")
+    for option, value, allowed in (("--engine", engine, ENGINES), ("--hosting", hosting, HOSTINGS)):
+        if value is not None and value not in allowed:
+            raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
+    if scenario.coins.source != "seeded":
+        raise RequestError('coins.source = "system" has no seeds; a sweep needs --set coins.source=seeded')
+    axes = [_axis(text) for text in vary]
+    keys, lines = _listed(listed) if listed is not None else ((), [()])
+    for key, _ in axes:
+        if key in keys:
+            raise RequestError(f"--vary {key}: is varied twice; name all its values at once")
+        keys = (*keys, key)
+    if set(NOISE) <= set(keys) and any(key in NOISE for key, _ in axes):
+        raise RequestError(
+            f"{' and '.join(NOISE)} exclude each other: vary one of them, "
+            "or list settings in a file (--settings) that leave the other empty"
+        )
+    grid = itertools.product(*(values for _, values in axes))
+    settings = tuple(line + point for line, point in itertools.product(lines, list(grid)))
+    chosen = _engine(scenario, keys, engine)
+    return Plan(scenario, keys, settings, seeds, chosen, hosting if chosen == "actors" else None)
+
+
+def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
+    key, equals, values = text.partition("=")
+    key = key.strip()
+    shown = f"--vary {text}"
+    if not equals or not values.strip():
+        raise RequestError(f"{shown}: write it as key=value,value, for example mechanism.alpha=0.05,0.1")
+    found: list[Any] = []
+    for cell in next(csv.reader([values], skipinitialspace=True)):
+        value = _value(key, cell, shown)
+        if value in found:
+            raise RequestError(f"{shown}: names {cell.strip()} twice")
+        found.append(value)
+    return key, tuple(found)
+
+
+def _value(key: str, text: str, shown: str) -> Any:
+    section = key.partition(".")[0]
+    if section in ("coins", "deployment"):
+        why = "--seeds and --seed say how seeds vary" if section == "coins" else "it changes no result"
+        raise RequestError(f"{shown}: {key} cannot be varied: {why}")
+    if not text.strip():
+        raise RequestError(f"{shown}: a value of {key} is empty")
+    try:
+        return check_override(f"{key}={text.strip()}")[1]
+    except RequestError as error:
+        raise RequestError(f"{shown}: {error}") from None
+
+
+def _listed(path: Path) -> tuple[tuple[str, ...], list[Setting]]:
+    """The keys and settings of a CSV file whose header names keys."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            records = [(number, record) for number, record in enumerate(csv.reader(file), 1) if record]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RequestError(f"--settings {path}: cannot be read as CSV: {reason}") from None
+    if len(records) < 2:
+        raise RequestError(f"--settings {path}: needs a header that names keys, and one setting a line below it")
+    keys = tuple(cell.strip() for cell in records[0][1])
+    if len(set(keys)) < len(keys):
+        raise RequestError(f"--settings {path}: its header names a key twice")
+    settings: dict[Setting, int] = {}
+    for number, record in records[1:]:
+        shown = f"--settings {path}:{number}"
+        if len(record) != len(keys):
+            raise RequestError(f"{shown}: has {len(record)} values, but the header names {len(keys)} keys")
+        given = {key for key, cell in zip(keys, record, strict=True) if cell.strip()}
+        left = set(NOISE) - given if set(NOISE) & given else set()
+        setting = tuple(
+            None if key in left else _value(key, cell, shown) for key, cell in zip(keys, record, strict=True)
+        )
+        if setting in settings:
+            raise RequestError(f"{shown}: is the setting of line {settings[setting]} again")
+        settings[setting] = number
+    return keys, list(settings)
+
+
+def _engine(scenario: Scenario, keys: Sequence[str], asked: str | None) -> str:
+    """Arrays where they give the same rows, messages where something depends on them."""
+    needs = ""
+    if scenario.faults:
+        needs = "the scenario's faults happen to messages"
+    for key in keys:
+        if key.startswith(MESSAGES_ONLY):
+            needs = f"{key} changes nothing where no messages are sent"
+    try:
+        refuse_players(scenario)
+    except RequestError as error:
+        needs = str(error)
+    if asked == "vectorized" and needs:
+        raise RequestError(f"--engine vectorized: {needs}; use actors")
+    return asked or ("actors" if needs else "vectorized")

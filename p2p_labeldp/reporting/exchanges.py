@@ -1,0 +1,199 @@
+"""One cluster's exchange, cut down to what can be drawn: a few users and the messages between them.
+
+Which users: the one who was asked most, then those who asked her or whom she asked, and so on, so that what is drawn
+hangs together. Whoever else they talk to stands for "others".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.protocol.messages import COORDINATOR, KEEPER, LEARNER
+from p2p_labeldp.reporting.recorded import Recorded
+from p2p_labeldp.reporting.traffic import CODES, KIND_NAMES, OUTCOMES, Traffic
+
+MOST_CLUSTERS, MOST_USERS, MOST_MESSAGES = 16, 10, 120
+OTHERS = -100
+_SHOWN = ("hello", "assignment", "round", "ask", "answer", "report", "submit", "release", "done", "goodbye", "refusal")
+_PARTIES = {COORDINATOR: "the coordinator", LEARNER: "the learner", KEEPER: "the keeper", OTHERS: "another user"}
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A message. ``arrives`` is None where nothing tells when; ``then`` is the arrow that it caused."""
+
+    kind: str
+    sender: int
+    receiver: int
+    sent: float
+    arrives: float | None
+    then: int | None
+    words: str
+    flipped: bool = False
+    """An answer with another label than the true one."""
+    dropped: bool = False
+    """Of done: what she got was not reported."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    cluster: int
+    size: int
+    users: tuple[int, ...]
+    parties: tuple[int, ...]
+    """The other lifelines that are needed."""
+    arrows: tuple[Arrow, ...]
+    messages: int
+    """How many there were between those users and anyone."""
+
+
+def chosen_clusters(sizes: dict[int, int], most: int = MOST_CLUSTERS) -> list[int]:
+    """The smallest and the largest cluster, and others evenly between them in size."""
+    ordered = sorted((size, cluster) for cluster, size in sizes.items() if size)
+    if len(ordered) > most:
+        places = np.unique(np.linspace(0, len(ordered) - 1, most).round().astype(int))
+        ordered = [ordered[place] for place in places.tolist()]
+    return [cluster for _, cluster in ordered]
+
+
+def exchanges(recorded: Recorded, traffic: Traffic) -> list[Exchange]:
+    """The exchanges to choose from, by size of their clusters."""
+    rosters = traffic.rosters
+    asks = traffic.of_kind("ask") & (traffic.first == 0)
+    found = []
+    for cluster in chosen_clusters({cluster: len(members) for cluster, members in rosters.items()}):
+        members = rosters[cluster]
+        users = _who(members, traffic.sender[asks], traffic.receiver[asks])
+        found.append(_exchange(recorded, traffic, cluster, members, users))
+    return found
+
+
+def _who(members: NDArray[np.int64], askers: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[int, ...]:
+    inside = np.isin(askers, members) & np.isin(asked, members)
+    peers: defaultdict[int, list[int]] = defaultdict(list)
+    times: defaultdict[int, int] = defaultdict(int)
+    for asker, peer in zip(askers[inside].tolist(), asked[inside].tolist(), strict=True):
+        peers[asker].append(peer)
+        peers[peer].append(asker)
+        times[peer] += 1
+    chosen: dict[int, None] = {}
+    for start in sorted(members.tolist(), key=lambda user: (-times[user], user))[: MOST_USERS * 4]:
+        queue = [start]
+        while queue and len(chosen) < MOST_USERS:
+            user = queue.pop(0)
+            if user not in chosen:
+                chosen[user] = None
+                queue += sorted(peers[user])
+    return tuple(sorted(chosen))
+
+
+def _exchange(
+    recorded: Recorded, traffic: Traffic, cluster: int, members: NDArray[np.int64], users: tuple[int, ...]
+) -> Exchange:
+    lanes = np.array(users, dtype=np.int64)
+    about = traffic.of_kind("release") & np.isin(traffic.first, lanes)
+    between = np.isin(traffic.sender, lanes) | np.isin(traffic.receiver, lanes) | about
+    shown = np.flatnonzero(between & np.isin(traffic.kind, [CODES[kind] for kind in _SHOWN]))
+    shown = shown[np.argsort(traffic.time[shown], kind="stable")]
+    drawn = shown[:MOST_MESSAGES].tolist()
+    lane_of = {user: user for user in users}
+    causes = _causes(traffic, drawn)
+    place_of = {position: place for place, position in enumerate(drawn)}
+    arrows = []
+    for position in drawn:
+        kind = KIND_NAMES[traffic.kind[position]]
+        source, target = int(traffic.sender[position]), int(traffic.receiver[position])
+        then = causes.get(position)
+        sent = float(traffic.time[position])
+        arrives = float(traffic.time[then]) if then is not None else None
+        arrows.append(
+            Arrow(
+                kind=kind,
+                sender=lane_of.get(source, source if source < 0 else OTHERS),
+                receiver=lane_of.get(target, target if target < 0 else OTHERS),
+                sent=sent,
+                arrives=arrives,
+                then=place_of[then] if then is not None else None,
+                words=_words(recorded, traffic, position, kind, source, target, arrives),
+                flipped=kind == "answer" and _flipped(recorded, source, int(traffic.second[position])),
+                dropped=kind == "done" and traffic.second[position] == OUTCOMES.index("dropped"),
+            )
+        )
+    used = {lane for arrow in arrows for lane in (arrow.sender, arrow.receiver)}
+    parties = tuple(party for party in (COORDINATOR, OTHERS, KEEPER, LEARNER) if party in used)
+    return Exchange(cluster, len(members), users, parties, tuple(arrows), len(shown))
+
+
+def _flipped(recorded: Recorded, user: int, label: int) -> bool:
+    return recorded.true_labels is not None and user >= 0 and int(recorded.true_labels[user]) != label
+
+
+def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
+    """Position of a message to that of the one which its receiver sent because of it.
+
+    An ask is followed by its answer, an answer by the word that its asker is done, the beginning of a round by an ask.
+    """
+    follows: dict[tuple[str, int, int, int], list[int]] = defaultdict(list)
+    for position in drawn:
+        kind = KIND_NAMES[traffic.kind[position]]
+        source, target = int(traffic.sender[position]), int(traffic.receiver[position])
+        round_ = int(traffic.first[position])
+        if kind == "answer":
+            follows["answer", source, target, round_].append(position)
+        elif kind in ("ask", "submit"):
+            follows["begins", source, 0, round_].append(position)
+        elif kind in ("report", "done"):
+            follows["ends", source, 0, round_].append(position)
+    causes = {}
+    for position in drawn:
+        kind = KIND_NAMES[traffic.kind[position]]
+        source, target = int(traffic.sender[position]), int(traffic.receiver[position])
+        round_ = int(traffic.first[position])
+        keys: list[tuple[str, int, int, int]] = []
+        if kind == "ask":
+            keys = [("answer", target, source, round_)]
+        elif kind == "answer":
+            keys = [("ends", target, 0, round_)]
+        elif kind == "assignment":
+            keys = [("begins", target, 0, 0), ("ends", target, 0, 0)]
+        elif kind == "round":
+            keys = [("begins", target, 0, round_), ("ends", target, 0, round_)]
+        later = [then for key in keys for then in follows.get(key, []) if then > position]
+        if later:
+            causes[position] = later[0]
+    return causes
+
+
+def _words(
+    recorded: Recorded, traffic: Traffic, position: int, kind: str, source: int, target: int, arrives: float | None
+) -> str:
+    """What one message says, for whoever points at it."""
+    who = [_PARTIES.get(address, f"user {address}") for address in (source, target)]
+    one, other = int(traffic.first[position]), int(traffic.second[position])
+    label = recorded.classes[other] if 0 <= other < len(recorded.classes) else "nothing"
+    again = f", round {one + 1}" if recorded.scenario.mechanism.rounds > 1 and one >= 0 else ""
+    match kind:
+        case "answer":
+            said = f"answer “{label}”{again}" + (", flipped" if _flipped(recorded, source, other) else "")
+        case "report":
+            said = f"report “{label}”{again}"
+        case "submit":
+            said = f"label “{label}” handed over"
+        case "release":
+            said = f"label “{label}” released for user {one}"
+        case "done":
+            said = f"done{again}: {OUTCOMES[other] if 0 <= other < len(OUTCOMES) else 'unknown'}"
+        case "ask":
+            said = f"question{again}"
+        case "refusal":
+            return f"{who[0]} refused a message: {traffic.refusals.get(position, '')}"
+        case _:
+            said = kind
+    route = f"{who[0]} to herself" if source == target else f"{who[0]} to {who[1]}"
+    when = "" if traffic.time[position] == 0 and not arrives else f", sent at {traffic.time[position]:.4g} s"
+    when += f", arrived by {arrives:.4g} s" if when and arrives is not None else ""
+    return f"{said}: {route}{when}"

@@ -1,0 +1,175 @@
+"""The report's section on clusters: their sizes, and label shares before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.reporting import words
+from p2p_labeldp.reporting.blocks import Block, Figure, Row, Section, Table, Text
+from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, columns, dot_rows, paired_bars
+from p2p_labeldp.reporting.exchanges import chosen_clusters
+from p2p_labeldp.reporting.recorded import Recorded
+from p2p_labeldp.reporting.traffic import Traffic
+
+MOST_LABELS, MOST_CLUSTERS = 12, 12
+EACH = 40
+"""Up to so many clusters have a column of their own; more make a histogram."""
+
+Floats = NDArray[np.float64]
+
+
+def cluster_section(recorded: Recorded, traffic: Traffic | None) -> Section:
+    summary = recorded.summary
+    blocks: list[Block] = []
+    sizes = _sizes(recorded, traffic)
+    figures = []
+    if sizes is not None and len(sizes):
+        figures.append(_size_figure(recorded, sizes))
+    elif summary.cluster_sizes is not None:
+        known = summary.cluster_sizes
+        blocks.append(Text(f"Clusters have {known.smallest:,} to {known.largest:,} users."))
+    if summary.reports == 0:
+        blocks.append(Text("Nothing was reported, so that there are no label shares to compare."))
+    elif recorded.reports is None:
+        blocks.append(Text("Label shares are not counted here: there are too many reports, or the folder has none."))
+    else:
+        figures.append(_overall(recorded, recorded.reports["label"]))
+        if recorded.clusters is not None and recorded.true_labels is not None:
+            figures.append(
+                _by_cluster(recorded, recorded.clusters, recorded.true_labels, recorded.reports, MOST_CLUSTERS)
+            )
+    if figures:
+        blocks.append(Row(figures))
+    if summary.psi is not None:
+        blocks.append(
+            Text(
+                f"psi = {summary.psi:.4f}: in the worst cluster, reported label shares are so far from the true ones, "
+                "summed over labels (0: equal, 2: nothing in common). Flips pull shares towards each other, and who "
+                "asks whom adds chance."
+            )
+        )
+    if summary.phi is not None:
+        blocks.append(
+            Text(
+                f"phi = {summary.phi:.4f}: so far are users' own label probabilities from their cluster's (0: everyone "
+                "in a cluster is alike). The more alike, the less is lost by swapping labels within it."
+            )
+        )
+    return Section("clusters", "Clusters and labels", blocks)
+
+
+def _sizes(recorded: Recorded, traffic: Traffic | None) -> dict[int, int] | None:
+    if recorded.clusters is not None:
+        counts = np.bincount(recorded.clusters[recorded.clusters >= 0])
+        return {cluster: count for cluster, count in enumerate(counts.tolist()) if count}
+    if traffic is not None and traffic.rosters:
+        return {cluster: len(members) for cluster, members in traffic.rosters.items()}
+    return None
+
+
+def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
+    scenario = recorded.scenario
+    least = scenario.clusters.minimum_size if scenario.defences.abstain else 0
+    ordered = sorted((size, cluster) for cluster, size in sizes.items())
+    small = sum(size < least for size, _ in ordered)
+    span = f"{ordered[0][0]:,}" if ordered[0][0] == ordered[-1][0] else f"{ordered[0][0]:,} to {ordered[-1][0]:,}"
+    said = f"{words.plural(len(sizes), 'cluster')} of {span} users"
+    if len(sizes) <= EACH:
+        edges = [place + 0.5 for place in range(len(sizes) + 1)]
+        across = "clusters, smallest first"
+        chart = columns(
+            "size-chart", "Cluster sizes", said, edges, [size for size, _ in ordered], across, "users",
+            level=float(least) if least > 1 else None,
+        )  # fmt: skip
+        caption = f"{said}. The smallest ones protect least."
+        caption += f" The line is the promised minimum, {least:,}: users abstain below it." if least > 1 else ""
+        rows = [(f"{cluster}", f"{size:,}") for size, cluster in ordered]
+        data = Table("Cluster sizes", ("cluster", "users"), rows, frozenset({0, 1}))
+    else:
+        counts, edges_ = np.histogram([size for size, _ in ordered], bins=min(24, 1 + ordered[-1][0] - ordered[0][0]))
+        chart = columns(
+            "size-chart", "Cluster sizes", said, edges_.tolist(), counts.tolist(), "users in a cluster", "clusters"
+        )
+        caption = f"{said}. The smallest ones protect least."
+        rows = [
+            (f"{low:,.0f} to {high:,.0f}", f"{count:,}")
+            for low, high, count in zip(edges_[:-1].tolist(), edges_[1:].tolist(), counts.tolist(), strict=True)
+        ]
+        data = Table("Cluster sizes", ("users in a cluster", "clusters"), rows, frozenset({1}))
+    if small:
+        caption += f" {words.plural(small, 'cluster')} fell short of {least:,} users and abstained."
+    return Figure("Cluster sizes (users)", chart, caption, data)
+
+
+def _shares(labels: NDArray[np.int64], count: int) -> Floats:
+    return np.bincount(labels, minlength=count) / max(1, len(labels))
+
+
+def _overall(recorded: Recorded, reported: NDArray[np.int64]) -> Figure:
+    count = recorded.summary.labels
+    after = _shares(reported, count)
+    before = None if recorded.true_labels is None else _shares(recorded.true_labels, count)
+    order = np.argsort(-(after if before is None else before), kind="stable")[:MOST_LABELS].tolist()
+    more = f" The {MOST_LABELS} commonest of {count:,} labels." if count > MOST_LABELS else ""
+    title = "Label shares (per cent)"
+    if before is None:
+        rows = [Bar(recorded.classes[label], float(after[label]), f"{100 * after[label]:.1f} %", 1) for label in order]
+        told = "; ".join(f"{row.label}: {row.words}" for row in rows)
+        chart = bars("share-chart", "Reported label shares", told, rows)
+        caption = "What was reported, flips and all. True labels are not known here: only a simulation knows them."
+        data = Table(title, ("label", "reported"), [(row.label, row.words) for row in rows], frozenset({1}))
+        return Figure(title, chart, caption + more, data)
+    pairs = [(recorded.classes[label], float(before[label]), float(after[label])) for label in order]
+    told = "; ".join(f"{name}: {100 * true:.1f} % true, {100 * seen:.1f} % reported" for name, true, seen in pairs)
+    chart = paired_bars("share-chart", "Label shares before and after", told, pairs, ("true labels", "reported labels"))
+    caption = "Everyone's true label, which only a simulation knows, beside what the learner received."
+    cells = [(name, f"{100 * true:.2f} %", f"{100 * seen:.2f} %") for name, true, seen in pairs]
+    data = Table(title, ("label", "true", "reported"), cells, frozenset({1, 2}))
+    return Figure(title, chart, caption + more, data)
+
+
+def _by_cluster(
+    recorded: Recorded,
+    clusters: NDArray[np.int64],
+    true_labels: NDArray[np.int64],
+    reports: dict[str, NDArray[np.int64]],
+    most: int,
+) -> Figure:
+    """The commonest label of each cluster, before and after."""
+    sizes = {cluster: count for cluster, count in enumerate(np.bincount(clusters[clusters >= 0]).tolist()) if count}
+    chosen = sorted(chosen_clusters(sizes, most))
+    home = clusters[reports["user"]]
+    rows, cells = [], []
+    for cluster in chosen:
+        before = _shares(true_labels[clusters == cluster], recorded.summary.labels)
+        here = reports["label"][home == cluster]
+        label = int(before.argmax())
+        after = float(np.mean(here == label)) if len(here) else None
+        name = f"cluster {cluster}: {recorded.classes[label]}"
+        said = "nothing reported" if after is None else f"{before[label]:.2f} → {after:.2f}"
+        rows.append(Dots(name, before=float(before[label]), after=after, words=said))
+        cells.append(
+            (
+                f"{cluster}",
+                f"{sizes[cluster]:,}",
+                recorded.classes[label],
+                f"{before[label]:.4f}",
+                "none" if after is None else f"{after:.4f}",
+            )
+        )
+    legend = (("before", "true share"), ("after", "reported share"))
+    told = "; ".join(f"{row.label}, {row.words}" for row in rows)
+    chart = dot_rows(
+        "cluster-share-chart", "Share of each cluster's commonest label", told, rows,
+        Axis("share of the cluster's commonest label", 0.0, 1.0), legend,
+    )  # fmt: skip
+    caption = (
+        "How well each cluster's own mix of labels survives: the commonest true label's share, and the same label's"
+    )
+    caption += " share among its reports."
+    if len(sizes) > most:
+        caption += f" {most} of {len(sizes):,} clusters: the smallest, the largest and others between."
+    head = ("cluster", "users", "commonest label", "true share", "reported share")
+    data = Table("Label shares by cluster", head, cells, frozenset({0, 1, 3, 4}))
+    return Figure("Each cluster's commonest label (share)", chart, caption, data)

@@ -1,0 +1,101 @@
+"""Pages as HTML: one self-contained file that asks for nothing, written under a temporary name and moved.
+
+Texts come from scenarios and data files, which may have come from anywhere. Jinja escapes all of them, and the page's
+own policy lets a browser run only the script and the style that are written here, by their digests.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from p2p_labeldp.audit.folder import TRACE
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.reporting.blocks import Page
+
+REPORT = "report.html"
+SWEEP = "sweep.jsonl"
+"""What a folder has that is a sweep's."""
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write_report(folder: Path, out: Path | None = None) -> Path:
+    """Make the report of a run folder or a sweep folder; ``out`` is report.html in it unless named."""
+    html = render(page_maker(folder)(folder))
+    path = folder / REPORT if out is None else out
+    write_page(path, html, like=folder / TRACE)
+    return path
+
+
+def page_maker(folder: Path) -> Callable[[Path], Page]:
+    """What makes the page of such a folder."""
+    if is_sweep(folder):
+        from p2p_labeldp.reporting.sweep_page import sweep_page
+
+        return sweep_page
+    from p2p_labeldp.reporting.report import run_page
+
+    return run_page
+
+
+def is_sweep(folder: Path) -> bool:
+    return (folder / SWEEP).exists()
+
+
+def render(page: Page) -> str:
+    """The page as HTML; equal pages are equal texts."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    style, script = (
+        (_TEMPLATES / name).read_text(encoding="utf-8").replace("\r\n", "\n") for name in ("style.css", "script.js")
+    )
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    html = environment.get_template("page.html.j2").render(
+        page=page, style=Markup(style), script=Markup(script), policy=policy
+    )
+    # A lone surrogate, which JSON can hold, cannot be written.
+    return html.encode("utf-8", "replace").decode("utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def write_page(path: Path, html: str, like: Path) -> None:
+    """Put a page in place; what was there before stays until then.
+
+    Whoever may read ``like``, a trace, may read the page, which shows messages of it. Without one, whoever may read
+    new files.
+    """
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            file.write(html)
+        temporary.chmod(like.stat().st_mode & 0o666 if like.exists() else 0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,220 @@
+"""A finished run folder, read for its report: plain values, each checked before anything is drawn from it.
+
+The folder may have come from anywhere. What is missing is left out of the report; what is there must make sense, and if
+it does not, one line names the file. Texts stay texts: the page escapes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from p2p_labeldp.audit.folder import MANIFEST, POPULATION, REPORTS, SCENARIO, SUMMARY, TRACE, read_arrays, read_json
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Scenario, load_scenario
+
+MOST_REPORTS = 20_000_000
+"""More are not counted by label: half a gigabyte of them would have to be read."""
+
+Count = Annotated[int, Meta(ge=0, lt=2**53)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Size = Annotated[float, Meta(ge=0)]
+Infinite = Literal["inf"]
+
+
+class Promise(Struct, frozen=True):
+    """What the run promises about one view."""
+
+    epsilon: Size | Infinite
+    delta: Share
+    method: str = "upper_bound"
+    cluster_size: Count | None = None
+    colluders: Count | None = None
+    own_users: Count | None = None
+    reason: str | None = None
+    searched_epsilon: Size | Infinite | None = None
+
+
+class Sizes(Struct, frozen=True):
+    smallest: Count
+    largest: Count
+    median: Size | None = None
+
+
+class Rate(Struct, frozen=True):
+    false_rate: Share
+    value: float
+    bound: float | None = None
+
+
+class Attack(Struct, frozen=True):
+    """One adversary's row: a game with an advantage, a push with shares, or a note."""
+
+    kind: str
+    members: Count = 0
+    view: str = ""
+    cluster_size: Count | None = None
+    attack: str = ""
+    trials: Count = 0
+    confidence: Share = 0.0
+    advantage: tuple[float, float, float] | None = None
+    bound: float | None = None
+    bound_exact: bool | None = None
+    true_rates: tuple[Rate, ...] = ()
+    others: dict[str, float] = {}
+    note: str = ""
+    pushed_label: int | None = None
+    share: Share | None = None
+    honest_share: Share | None = None
+    honest_accuracy: Share | None = None
+
+
+class Fault(Struct, frozen=True):
+    rule: str
+    fired: Count
+
+
+class Summary(Struct, frozen=True):
+    """The parts of summary.json that a report is made from."""
+
+    users: Count
+    labels: Annotated[int, Meta(ge=1, lt=2**15)]
+    clusters: Count
+    reports: Count
+    engine: str
+    noisy_sha256: str
+    mechanism: str
+    privacy: dict[str, Promise]
+    messages: Count = 0
+    seed: Count = 0
+    coins: str = "seeded"
+    hosting: str | None = None
+    hosts: Count | None = None
+    alpha: Share | None = None
+    trust: str = ""
+    target_epsilon: Size | None = None
+    accuracy: Share | None = None
+    accuracy_reason: str = ""
+    nonprivate_accuracy: Share | None = None
+    majority_accuracy: Share | None = None
+    cluster_sizes: Sizes | None = None
+    merged_clusters: Count = 0
+    phi: float | None = None
+    psi: float | None = None
+    messages_by_kind: dict[str, Count] = {}
+    outcomes_by_round: tuple[dict[str, Count], ...] = ()
+    missing: tuple[Count, ...] = ()
+    missing_hosts: tuple[str, ...] = ()
+    attacks: tuple[Attack, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    delivery: dict[str, Count] = {}
+    warnings: tuple[str, ...] = ()
+    virtual_seconds: Size | None = None
+    seconds: Size | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One finished run."""
+
+    path: Path
+    summary: Summary
+    scenario: Scenario
+    scenario_text: str
+    manifest: dict[str, Any]
+    classes: tuple[str, ...]
+    clusters: NDArray[np.int64] | None
+    """By user id; -1: in none. Simulations only."""
+    true_labels: NDArray[np.int64] | None
+    reports: dict[str, NDArray[np.int64]] | None
+    """Arrays user and label; None where there are too many to count here."""
+
+    @property
+    def deployed(self) -> bool:
+        return self.summary.engine == "deployment"
+
+    @property
+    def trace(self) -> Path | None:
+        return self.path / TRACE if (self.path / TRACE).exists() else None
+
+
+def read_run(path: Path) -> Recorded:
+    """Everything of a run folder but its trace, which is read as a stream."""
+    require_run(path)
+    summary = read_summary(path / SUMMARY)
+    scenario = load_scenario(path / SCENARIO)
+    manifest = read_json(path / MANIFEST)
+    classes = manifest.get("classes", [])
+    if not isinstance(classes, list) or any(not isinstance(name, str | int | float) for name in classes):
+        raise RequestError(f"{path / MANIFEST}: classes must list the labels' names")
+    names = tuple(str(name) for name in classes[: summary.labels])
+    names += tuple(f"label {label}" for label in range(len(names), summary.labels))
+    clusters, true_labels = _population(path, summary)
+    return Recorded(
+        path=path,
+        summary=summary,
+        scenario=scenario,
+        scenario_text=(path / SCENARIO).read_text(encoding="utf-8"),
+        manifest=manifest,
+        classes=names,
+        clusters=clusters,
+        true_labels=true_labels,
+        reports=_reports(path, summary),
+    )
+
+
+def require_run(path: Path) -> None:
+    """One line says what a folder is instead of a finished run."""
+    if not path.is_dir():
+        raise RequestError(f"{path}: not a run folder; name one that `p2p-labeldp run` or `deploy` has written")
+    if path.name.endswith(".interrupted") or (not (path / SUMMARY).exists() and (path / TRACE).exists()):
+        raise RequestError(f"{path}: the run was interrupted; there is a report of a finished one only")
+    if not (path / SUMMARY).exists():
+        raise RequestError(f"{path}: not a run folder: {SUMMARY} is missing; `p2p-labeldp run` and `deploy` write one")
+
+
+def read_summary(path: Path) -> Summary:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Summary)
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RequestError(f"{path}: not the summary of a run: {error}") from None
+
+
+def _population(path: Path, summary: Summary) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    file = path / POPULATION
+    if not file.exists():
+        return None, None
+    arrays = read_arrays(file, ("cluster", "true_label"))
+    clusters, labels = arrays["cluster"], arrays["true_label"]
+    if len(clusters) != summary.users:
+        raise RequestError(f"{file}: must have one row for each of {summary.users} users, not {len(clusters)}")
+    _within(file, "cluster", clusters, -1, min(summary.clusters, summary.users))
+    _within(file, "true_label", labels, 0, summary.labels)
+    return clusters, labels
+
+
+def _reports(path: Path, summary: Summary) -> dict[str, NDArray[np.int64]] | None:
+    file = path / REPORTS
+    if not file.exists() or summary.reports > MOST_REPORTS:
+        return None
+    arrays = read_arrays(file, ("round", "user", "label"))
+    if len(arrays["user"]) != summary.reports:
+        raise RequestError(
+            f"{file}: must hold {summary.reports} reports, as the summary says, not {len(arrays['user'])}"
+        )
+    _within(file, "user", arrays["user"], 0, summary.users)
+    _within(file, "label", arrays["label"], 0, summary.labels)
+    return arrays
+
+
+def _within(file: Path, name: str, values: NDArray[np.int64], low: int, end: int) -> None:
+    if len(values) and not (low <= int(values.min()) and int(values.max()) < end):
+        raise RequestError(f"{file}: {name} must lie within {low}..{end - 1}")

@@ -1,0 +1,277 @@
+"""The report of one run: its sections, made from the run folder alone, so that a folder has one report.
+
+Nothing here depends on the clock, on the machine or on where the folder is.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from p2p_labeldp.reporting import words
+from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
+from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, dot_rows
+from p2p_labeldp.reporting.labels import cluster_section
+from p2p_labeldp.reporting.messages import exchange_section, message_section
+from p2p_labeldp.reporting.privacy import privacy_section
+from p2p_labeldp.reporting.promises import epsilon_of, promised
+from p2p_labeldp.reporting.recorded import Attack, Recorded, Summary, read_run
+from p2p_labeldp.reporting.traffic import Traffic, read_traffic
+
+FEWEST_ACCUSED = 5
+"""A rate of true accusations at a rate of false ones is told where so many innocent trials were accused."""
+MOST_MISSING = 20
+
+
+def run_page(path: Path) -> Page:
+    """The page of a run folder; one line says what is wrong with a folder that has none."""
+    recorded = read_run(path)
+    traffic = None if recorded.trace is None else read_traffic(recorded.trace, recorded.summary.users)
+    return page_of(recorded, traffic)
+
+
+def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
+    summary = recorded.summary
+    promises = promised(recorded)
+    sections = [
+        privacy_section(recorded, promises),
+        _accuracy(summary),
+        cluster_section(recorded, traffic),
+        message_section(recorded, traffic),
+        exchange_section(recorded, traffic),
+        _attacks(recorded),
+        _troubles(recorded),
+        _again(recorded),
+        Section("glossary", "Words used here", [Terms(words.GLOSSARY)]),
+    ]
+    footer = "Made by p2p-labeldp from the files of the run folder alone."
+    if recorded.deployed:
+        footer += (
+            " It shows labels that single users answered with, as the auditor saw them: keep it as you keep the trace."
+        )
+    elif recorded.true_labels is not None:
+        footer += " It shows true labels, which only a simulation knows."
+    return Page(
+        title=words.title_of(recorded),
+        verdict=words.verdict(recorded),
+        lead=words.what_was_run(recorded),
+        tiles=_tiles(summary),
+        warnings=[*summary.warnings, *promises.doubts],
+        sections=[section for section in sections if section is not None],
+        footer=footer,
+    )
+
+
+def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
+    view = "model" if "model" in summary.privacy else "learner"
+    tiles = []
+    if view in summary.privacy:
+        promise = summary.privacy[view]
+        epsilon = epsilon_of(promise)
+        shown = "∞" if epsilon == math.inf else f"{epsilon:.3g}"
+        tiles.append((shown, f"epsilon against {words.who(view)}", f"at delta {promise.delta:.2g}"))
+    if summary.accuracy is not None:
+        beside = summary.nonprivate_accuracy
+        more = "" if beside is None else f"{beside:.3f} without privacy"
+        tiles.append((f"{summary.accuracy:.3f}", "test accuracy", more))
+    tiles.append((f"{summary.users:,}", "users", f"in {words.plural(summary.clusters, 'cluster')}"))
+    abstained = sum(counts.get("abstained", 0) for counts in summary.outcomes_by_round)
+    tiles.append((f"{summary.reports:,}", "reports", f"{abstained:,} abstained" if abstained else ""))
+    if summary.messages:
+        again = summary.delivery.get("sent_again", 0)
+        tiles.append((f"{summary.messages:,}", "messages", f"{again:,} sent again" if again else ""))
+    if summary.missing:
+        tiles.append((f"{len(summary.missing):,}", "users missing", "see faults below"))
+    return tiles
+
+
+def _accuracy(summary: Summary) -> Section:
+    title = "Accuracy"
+    if summary.accuracy is None:
+        reason = summary.accuracy_reason or "the summary gives none"
+        return Section("accuracy", title, [Text(f"There is no accuracy: {reason}.")])
+    rows = [("on the noisy labels of this run", summary.accuracy)]
+    if summary.nonprivate_accuracy is not None:
+        rows.append(("without privacy, on everyone's true label", summary.nonprivate_accuracy))
+    if summary.majority_accuracy is not None:
+        rows.append(("always guessing the commonest label", summary.majority_accuracy))
+    told = "; ".join(f"{name}: {value:.4f}" for name, value in rows)
+    chart = bars(
+        "accuracy-chart", "Test accuracy beside its baselines", told,
+        [Bar(name, value, f"{value:.4f}", place) for place, (name, value) in enumerate(rows)], most=1.0,
+    )  # fmt: skip
+    if len(rows) > 1:
+        caption = (
+            "Share of the test examples that a softmax regression gets right. The run should lie well above guessing"
+        )
+        caption += " and not far below the model that saw every true label."
+    else:
+        caption = "Share of the test examples that are predicted right. What a model without privacy would reach needs"
+        caption += " everyone's true label, which nobody has in a deployment."
+    data = Table(
+        "Test accuracy", ("model", "accuracy"), [(name, f"{value:.6g}") for name, value in rows], frozenset({1})
+    )
+    return Section("accuracy", title, [Figure("Test accuracy (share of examples)", chart, caption, data)])
+
+
+def _attacks(recorded: Recorded) -> Section:
+    attacks = recorded.summary.attacks
+    if not attacks:
+        quiet = "The scenario has no adversaries."
+        return Section("attacks", "Attacks", [Text(quiet)])
+    blocks: list[Block] = []
+    measured = [attack for attack in attacks if attack.advantage is not None]
+    if measured:
+        blocks += [_advantages(measured), _attack_table(measured)]
+    for attack in attacks:
+        name = attack.kind.replace("_", " ")
+        if attack.share is not None or attack.honest_share is not None:
+            blocks.append(Text(f"{name.capitalize()}: {words.pushed(attack, recorded.classes)}"))
+        if attack.note:
+            blocks.append(Text(f"{name.capitalize()}: {attack.note}."))
+    return Section("attacks", "Attacks", blocks)
+
+
+def _advantages(measured: list[Attack]) -> Figure:
+    rows = []
+    for attack in measured:
+        assert attack.advantage is not None
+        value, low, high = attack.advantage
+        label = f"{attack.kind.replace('_', ' ')} ({attack.view})"
+        bound = "no bound" if attack.bound is None else f"bound {attack.bound:.3f}"
+        rows.append(Dots(label, after=value, interval=(low, high), limit=attack.bound, words=f"{value:.3f}, {bound}"))
+    every = [each for row in rows for each in (*(row.interval or ()), row.limit) if each is not None]
+    axis = Axis("advantage over guessing (0: none, 1: certainty)", min(0.0, *every), max(0.05, *every) * 1.05)
+    legend = (("after", "measured, with interval"), ("limit", "proved bound"))
+    told = "; ".join(f"{row.label}: {row.words}" for row in rows)
+    chart = dot_rows("attack-chart", "Advantage of each attack beside its bound", told, rows, axis, legend)
+    caption = "An honest bound lies to the right of every measured advantage, but for chance: the interval is where"
+    caption += f" the true advantage lies with {measured[0].confidence:.1%} confidence."
+    return Figure("Advantage of the attacks", chart, caption)
+
+
+def _attack_table(measured: list[Attack]) -> Table:
+    head = ["adversary", "view", "attack", "advantage", "interval", "bound"]
+    rates = measured[0].true_rates
+    head += [f"caught at {rate.false_rate:.1%} false accusations (bound)" for rate in rates]
+    head += ["trials"]
+    rows = []
+    for attack in measured:
+        assert attack.advantage is not None
+        value, low, high = attack.advantage
+        row = [
+            attack.kind.replace("_", " "),
+            f"{attack.view}, cluster of {attack.cluster_size}",
+            f"{attack.attack.replace('_', ' ')}"
+            + "".join(
+                f"; {name.replace('_', ' ')} {round(found, 3) + 0.0:.3f}" for name, found in attack.others.items()
+            ),
+            f"{value:.3f}",
+            f"{low:.3f} to {high:.3f}",
+            "none" if attack.bound is None else f"{attack.bound:.3f}",
+        ]
+        for rate in attack.true_rates:
+            told = attack.trials / 4 * rate.false_rate >= FEWEST_ACCUSED
+            bound = "none" if rate.bound is None else f"{rate.bound:.3f}"
+            row.append(f"{rate.value:.3f} ({bound})" if told else f"too few trials ({bound})")
+        row += [""] * (len(rates) - len(attack.true_rates))
+        rows.append([*row[: 6 + len(rates)], f"{attack.trials:,}"])
+    numeric = frozenset(range(3, len(head)))
+    return Table("What the adversaries achieved, and what is proved to be the most", head, rows, numeric, stacked=True)
+
+
+def _troubles(recorded: Recorded) -> Section:
+    summary = recorded.summary
+    blocks: list[Block] = []
+    if summary.outcomes_by_round:
+        kinds = sorted({kind for counts in summary.outcomes_by_round for kind in counts})
+        kinds.sort(key=lambda kind: ("reported", "dropped", "abstained").index(kind) if kind in _USUAL else 3)
+        shown = summary.outcomes_by_round[:50]
+        rows = [(f"{place + 1}", *(f"{counts.get(kind, 0):,}" for kind in kinds)) for place, counts in enumerate(shown)]
+        more = (
+            f" (the first 50 of {len(summary.outcomes_by_round):,} rounds)"
+            if len(summary.outcomes_by_round) > 50
+            else ""
+        )
+        head = ("round", *(f"users who {kind}" for kind in kinds))
+        blocks.append(Table(f"What users did with what they were told{more}", head, rows, frozenset(range(len(head)))))
+    if summary.faults:
+        rows = [
+            (fault.rule, words.fault_words(fault.rule), f"{fault.fired:,}" if fault.fired else "never fired")
+            for fault in summary.faults
+        ]
+        head = ("rule", "what it does", "times it fired")
+        cells = [(rule, said.removeprefix(f"{rule} (").removesuffix(")"), fired) for rule, said, fired in rows]
+        blocks.append(Table("Faults that fired", head, cells, frozenset({2})))
+        never = [fault.rule for fault in summary.faults if not fault.fired]
+        if never:
+            blocks.append(Note(f"Never fired, so that it shows nothing: {', '.join(never)}."))
+        named = {
+            "sent_again": "messages sent again",
+            "duplicates_dropped": "copies dropped",
+            "lost_for_good": "messages lost for good",
+        }
+        told = [f"{count:,} {named.get(kind, kind.replace('_', ' '))}" for kind, count in summary.delivery.items()]
+        if told:
+            over = summary.virtual_seconds
+            ended = "" if over is None else f"; the run was over after {over:.4g} virtual seconds"
+            blocks.append(Text(f"Delivery: {', '.join(told)}{ended}."))
+    elif recorded.scenario.faults:
+        blocks.append(Text("The scenario's faults were left out: without messages there is nothing to disturb."))
+    else:
+        blocks.append(Text("No faults were asked for."))
+    if summary.missing:
+        shown_users = ", ".join(map(str, summary.missing[:MOST_MISSING]))
+        more = ", …" if len(summary.missing) > MOST_MISSING else ""
+        blocks.append(
+            Note(
+                f"{words.plural(len(summary.missing), 'user')} went missing on the way ({shown_users}{more}). The "
+                "others hide in a smaller crowd, and the privacy table counts with that."
+            )
+        )
+    if summary.missing_hosts:
+        blocks.append(Note(f"Hosts that stayed away: {', '.join(summary.missing_hosts)}."))
+    return Section("faults", "Outcomes, faults and who went missing", blocks)
+
+
+_USUAL = ("reported", "dropped", "abstained")
+
+
+def _again(recorded: Recorded) -> Section:
+    """The command, what must come out, and what it ran on."""
+    summary, manifest = recorded.summary, recorded.manifest
+    if recorded.deployed:
+        command = f"p2p-labeldp deploy scenario.toml --hosts {summary.hosts or 1}"
+    else:
+        command = f"p2p-labeldp run scenario.toml --engine {summary.engine}"
+        command += f" --hosting {summary.hosting}" if summary.hosting else ""
+    blocks: list[Block] = [
+        Text("In the run folder, whose scenario.toml has every key filled in and the seed:"),
+        Code("Command", command),
+    ]
+    if summary.coins == "seeded":
+        said = "The same noisy data set must come out"
+        said += " if the same users stay to the end" if recorded.deployed and summary.missing else ""
+        blocks.append(Text(f"{said}; its SHA-256 is"))
+        blocks.append(Code("SHA-256 of the noisy data set", summary.noisy_sha256))
+    else:
+        blocks.append(
+            Text("Coins were the operating system's: another run has other coins, and so another noisy data set.")
+        )
+    blocks.append(Code("The scenario as it was run", recorded.scenario_text, folded=True))
+    rows = [(name, value) for name, value in _flat(manifest)]
+    blocks.append(Table("Manifest", ("what", "value"), rows))
+    return Section("repeat", "Repeat it", blocks)
+
+
+def _flat(value: object, name: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [
+            row
+            for key, inner in value.items()
+            for row in _flat(inner, f"{name}, {key}" if name else str(key).replace("_", " "))
+        ]
+    if isinstance(value, list):
+        shown = ", ".join(str(each) for each in value[:50]) + (", …" if len(value) > 50 else "")
+        return [(name, shown)]
+    return [(name, "none" if value is None else str(value))]

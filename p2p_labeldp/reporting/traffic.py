@@ -1,0 +1,155 @@
+"""The messages of a run, from its trace: read once, kept as columns of numbers.
+
+A trace may hold many millions of messages. The first MOST are read, at some 30 bytes each, and the report says so
+where there were more.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.protocol.messages import KINDS, PARTIES
+
+MOST = 2_000_000
+KIND_NAMES = tuple(KINDS)
+CODES = {name: code for code, name in enumerate(KIND_NAMES)}
+OUTCOMES = ("reported", "dropped", "abstained")
+_LARGEST = 2**53
+_LOWEST = -len(PARTIES)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Columns by position in the trace. ``first`` and ``second`` are what a kind says, see ``_said``."""
+
+    wall_clock: bool
+    complete: bool
+    """Whether all of the trace was read."""
+    left_out: int
+    """How many records were no messages that we know."""
+    time: NDArray[np.float64]
+    kind: NDArray[np.uint8]
+    sender: NDArray[np.int64]
+    receiver: NDArray[np.int64]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    rosters: dict[int, NDArray[np.int64]]
+    """Cluster to its users, ascending."""
+    refusals: dict[int, str]
+    """Position to what was refused and why."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def of_kind(self, name: str) -> NDArray[np.bool_]:
+        same: NDArray[np.bool_] = self.kind == CODES[name]
+        return same
+
+
+def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
+    """Stream a trace."""
+    trace = Trace.open(path)
+    if trace.header["users"] != users:
+        raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
+    time, kinds = array("d"), bytearray()
+    sender, receiver, first, second = array("q"), array("q"), array("q"), array("q")
+    rosters: dict[int, list[NDArray[np.int64]]] = {}
+    refusals: dict[int, str] = {}
+    left_out = 0
+    events = iter(trace)
+    for _, _, at, source, target, kind, fields in islice(events, most):
+        code = CODES.get(kind) if type(kind) is str else None
+        if (
+            code is None
+            or type(at) not in (float, int)
+            or not 0 <= at < _LARGEST
+            or type(source) is not int
+            or type(target) is not int
+            or not (_LOWEST <= source < users and _LOWEST <= target < users)
+            or len(fields) != len(KINDS[kind])
+        ):
+            left_out += 1
+            continue
+        if kind == "refusal":
+            refusals[len(time)] = " ".join(map(str, fields[1:]))[:200]
+        elif kind == "roster" and type(fields[0]) is int and isinstance(fields[2], bytes):
+            members = np.frombuffer(fields[2][: len(fields[2]) // 8 * 8], dtype="<i8").astype(np.int64)
+            rosters.setdefault(fields[0], []).append(members[(members >= 0) & (members < users)])
+        one, other = _said(kind, fields)
+        time.append(at)
+        kinds.append(code)
+        sender.append(source)
+        receiver.append(target)
+        first.append(one)
+        second.append(other)
+    complete = next(events, None) is None
+    return Traffic(
+        wall_clock=trace.wall_clock,
+        complete=complete,
+        left_out=left_out,
+        time=np.frombuffer(time, dtype=np.float64) if time else np.zeros(0),
+        kind=np.frombuffer(bytes(kinds), dtype=np.uint8),
+        sender=_column(sender),
+        receiver=_column(receiver),
+        first=_column(first),
+        second=_column(second),
+        rosters={cluster: np.unique(np.concatenate(parts)) for cluster, parts in sorted(rosters.items())},
+        refusals=refusals,
+    )
+
+
+def _said(kind: str, fields: tuple[Any, ...]) -> tuple[int, int]:
+    """(round, label) of what users tell each other; (round, outcome) of done; -1 for what a kind does not say."""
+    if kind in ("answer", "report", "release", "closed"):
+        return _whole(fields[0]), _whole(fields[1])
+    if kind in ("ask", "round"):
+        return _whole(fields[0]), -1
+    if kind == "submit":
+        return 0, _whole(fields[0])
+    if kind == "done":
+        return _whole(fields[0]), OUTCOMES.index(fields[1]) if fields[1] in OUTCOMES else -1
+    if kind == "assignment":
+        return _whole(fields[0]), _whole(fields[1])
+    return -1, -1
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < _LARGEST else -1
+
+
+def _column(values: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(values, dtype=np.int64) if values else np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """How many messages of each kind there were in each stretch; kinds in the order of the protocol."""
+
+    edges: list[float]
+    counts: dict[str, list[int]]
+    by_number: bool
+    """Where no time passes, stretches are of messages counted from 0, not of seconds."""
+
+
+def timeline(traffic: Traffic, stretches: int = 60) -> Timeline:
+    times = traffic.time - (traffic.time.min() if traffic.wall_clock and len(traffic) else 0.0)
+    last = float(times.max(initial=0.0))
+    by_number = last == 0
+    if by_number:
+        times, last = np.arange(len(traffic), dtype=np.float64), float(max(1, len(traffic)))
+    edges = np.linspace(0.0, last if math.isfinite(last) else 1.0, stretches + 1)
+    counts = {}
+    for code in np.unique(traffic.kind).tolist():
+        found, _ = np.histogram(times[traffic.kind == code], bins=edges)
+        counts[KIND_NAMES[code]] = found.tolist()
+    return Timeline(edges.tolist(), counts, by_number)

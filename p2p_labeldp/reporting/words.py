@@ -1,0 +1,297 @@
+"""A run in words: who did what, who looks on, what a kind of message is for. Plain texts, escaped by the page."""
+
+from __future__ import annotations
+
+import math
+
+from p2p_labeldp.privacy.views import SEES
+from p2p_labeldp.reporting.recorded import Attack, Promise, Recorded
+from p2p_labeldp.scenario import ADVERSARIES, FAULTS, Scenario
+
+KINDS = {
+    "hello": "a user joins, with her public features",
+    "roster": "the coordinator lists a cluster's members",
+    "centre": "the coordinator names a cluster's centre",
+    "assignment": "a user is told her cluster",
+    "round": "another round begins",
+    "ask": "a user asks one of her cluster",
+    "answer": "she is told a noisy label",
+    "report": "a user forwards what she was told",
+    "submit": "a user hands her label over",
+    "release": "the keeper passes a noisy label on",
+    "done": "a user has finished a round",
+    "closed": "the learner is told that a round is over",
+    "goodbye": "everyone is dismissed",
+    "refusal": "someone will not act on a message",
+}
+
+_WHO = {
+    "learner": "the learner",
+    "peer": "a curious peer",
+    "metadata": "someone who sees who asks whom",
+    "eavesdropper": "an eavesdropper among users",
+    "network": "a network observer",
+    "auditor": "the auditor",
+    "coalition": "the learner with colluders",
+    "shuffle": "the shuffled view",
+    "users_host": "a users host",
+    "keeper": "whoever keeps the labels",
+    "model": "whoever sees the model",
+}
+
+_SHORT = {
+    "metadata": "who asks whom",
+    "eavesdropper": "eavesdropper",
+    "network": "network observer",
+    "shuffle": "shuffled view",
+}
+
+METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
+
+_DATA = {
+    "digits": "handwritten digits",
+    "breast_cancer": "breast cancer records",
+    "synthetic": "synthetic data",
+    "mnist": "MNIST digits",
+    "fashion_mnist": "Fashion-MNIST pictures",
+    "cifar10": "CIFAR-10 pictures",
+    "adult": "census records (adult)",
+    "diabetes130": "hospital records (diabetes130)",
+    "crowd": "a synthetic crowd",
+}
+
+_HANDED = {
+    "shuffle": "flipped her label and handed it to a shuffler, who passed each cluster's labels on in random order",
+    "uniform_rr": "randomised her label by herself and sent it to the learner",
+    "cluster_rr": "handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
+    "centralized": "handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
+    "rr_with_prior": "handed her true label to a curator, who randomised it with a prior of her cluster",
+    "dp_sgd": "sent her true label to the learner, who fitted the model with noisy gradients (DP-SGD)",
+    "none": "sent her true label to the learner, without any privacy",
+}
+
+
+def who(view: str, promise: Promise | None = None) -> str:
+    if view == "coalition" and promise is not None and promise.colluders is not None:
+        return f"the learner with {plural(promise.colluders, 'colluder')}"
+    return _WHO.get(view, view)
+
+
+def short(view: str, promise: Promise) -> str:
+    """A name that fits into a legend."""
+    if view == "coalition" and promise.colluders is not None:
+        return f"learner, {plural(promise.colluders, 'colluder')}"
+    return _SHORT.get(view, _WHO.get(view, view).removeprefix("the ").removeprefix("a "))
+
+
+def sees(view: str, mechanism: str) -> str:
+    """What someone sees, in this mechanism."""
+    if view == "users_host":
+        return "the answers that its own users got"
+    if view == "model":
+        return "the model, and every step on the way to it"
+    if mechanism == "peer_to_peer":
+        return SEES.get(view, "")
+    if view == "keeper":
+        return "every noisy label and whose it is" if mechanism == "shuffle" else "every true label and whose it is"
+    if view == "learner":
+        whole = {"uniform_rr": "every noisy label and whose it is", "shuffle": "each cluster's noisy labels, shuffled"}
+        raw = "every true label and whose it is" if mechanism in ("dp_sgd", "none") else "the noisy labels released"
+        return whole.get(mechanism, raw)
+    return "every label that is handed over, and whose it is"
+
+
+def odds(epsilon: float) -> str:
+    """epsilon as a factor on odds."""
+    if epsilon == math.inf:
+        return "no limit"
+    if epsilon > 30:
+        return f"e^{epsilon:.3g}"
+    factor = math.exp(epsilon)
+    return f"{factor:,.0f}" if factor >= 1000 else f"{factor:.3g}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def plain(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def data_words(scenario: Scenario) -> str:
+    name = scenario.data.name
+    return "a CSV file" if name == "csv" else _DATA.get(name, name)
+
+
+def title_of(recorded: Recorded) -> str:
+    data = data_words(recorded.scenario)
+    return f"{data[:1].upper()}{data[1:]}: {plural(recorded.summary.users, 'user')}"
+
+
+def verdict(recorded: Recorded) -> str:
+    """The run in one sentence."""
+    summary = recorded.summary
+    view = "model" if "model" in summary.privacy else "learner"
+    promise = summary.privacy.get(view)
+    parts = []
+    if promise is not None:
+        epsilon = math.inf if isinstance(promise.epsilon, str) else promise.epsilon
+        if epsilon == math.inf:
+            parts.append(f"Nothing is promised against {who(view)}")
+        else:
+            most = "" if promise.method == "exact" else "at most "
+            change = f"changes the odds of any guess about a label {odds(epsilon)}-fold at most"
+            said = change if epsilon > 0 else "says nothing about any label"
+            at = f"epsilon is {most}{epsilon:.3g} at delta {promise.delta:.2g}"
+            parts.append(f"Against {who(view)}, {at}: what it sees {said}")
+    if summary.accuracy is not None:
+        beside = ""
+        if summary.nonprivate_accuracy is not None:
+            gap = summary.nonprivate_accuracy - summary.accuracy
+            far = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}" if abs(gap) >= 0.0005 else "equal to"
+            beside = f", {far} that of a model without privacy"
+        parts.append(f"the model's test accuracy is {summary.accuracy:.3f}{beside}")
+    elif summary.accuracy_reason:
+        parts.append(f"there is no accuracy: {summary.accuracy_reason}")
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+def what_was_run(recorded: Recorded) -> list[str]:
+    """Paragraphs for someone who has not seen the scenario."""
+    summary = recorded.summary
+    paragraphs = [f"{_gathered(recorded)} {_did(recorded)}", f"{_learned(recorded)} {_how(recorded)}"]
+    abstained = sum(counts.get("abstained", 0) for counts in summary.outcomes_by_round)
+    if abstained:
+        rounds = " in all rounds together" if len(summary.outcomes_by_round) > 1 else ""
+        paragraphs.append(f"{plural(abstained, 'user')} abstained{rounds}: they asked, answered and reported nothing.")
+    troubles = _troubles(recorded)
+    if troubles:
+        paragraphs.append(troubles)
+    if summary.target_epsilon is not None:
+        paragraphs.append(
+            f"The scenario asked for epsilon {summary.target_epsilon:g}, and the noise was chosen to meet it."
+        )
+    return paragraphs
+
+
+def _gathered(recorded: Recorded) -> str:
+    summary, scenario = recorded.summary, recorded.scenario
+    data = scenario.data
+    question = {"parity": ", odd against even", "early": ", a two-label question", "any": ", a two-label question"}
+    names = ", ".join(recorded.classes[:10]) + (", …" if summary.labels > 10 else "")
+    way = "by k-means on their public features" if scenario.clusters.method == "kmeans" else "as the data set says"
+    sizes = summary.cluster_sizes
+    span = ""
+    if sizes is not None and summary.clusters:
+        same = sizes.smallest == sizes.largest
+        span = f" of {sizes.smallest:,} users" if same else f" of {sizes.smallest:,} to {sizes.largest:,} users"
+    merged = f" ({summary.merged_clusters} that were too small were merged)" if summary.merged_clusters else ""
+    examples = f"{data_words(scenario)}{question.get(data.target, '')}"
+    return (
+        f"{plural(summary.users, 'user')} each hold one example ({examples}) with one of {summary.labels} labels "
+        f"({names}). They were grouped {way} into {plural(summary.clusters, 'cluster')}{span}{merged}."
+    )
+
+
+def _did(recorded: Recorded) -> str:
+    summary, mechanism = recorded.summary, recorded.scenario.mechanism
+    if summary.mechanism != "peer_to_peer":
+        return f"Each {_HANDED.get(summary.mechanism, 'handed her label over')}."
+    alpha = mechanism.alpha if summary.alpha is None else summary.alpha
+    if mechanism.rounds == 1:
+        rounds = "Each"
+    elif mechanism.noise == "sticky":
+        rounds = f"In each of {mechanism.rounds} rounds, with one flip for all of them, each"
+    else:
+        rounds = f"In each of {mechanism.rounds} rounds, with a new flip each time, each"
+    forwards = "forwarded" if mechanism.theta == 1 else f"with probability {mechanism.theta:g} (theta) forwarded"
+    return (
+        f"{rounds} user flipped her label with probability {alpha:.4g} (alpha), asked one user of her own "
+        f"cluster for that user's noisy label, and {forwards} that to the learner, who is not told whose it is."
+    )
+
+
+def _learned(recorded: Recorded) -> str:
+    learner, mechanism = recorded.scenario.learner, recorded.summary.mechanism
+    if mechanism == "dp_sgd":
+        return "The model is a softmax regression."
+    flips = mechanism in ("peer_to_peer", "uniform_rr", "shuffle")
+    undone = ", with the flips' bias undone" if learner.correct_flips and flips else ""
+    robust = f", {learner.robust:.0%} of the clusters trimmed as outliers" if learner.robust else ""
+    return f"The learner fitted a softmax regression to what arrived{undone}{robust}."
+
+
+def _how(recorded: Recorded) -> str:
+    summary, network = recorded.summary, recorded.scenario.network
+    coins = f"seed {summary.seed}" if summary.coins == "seeded" else "the operating system’s randomness"
+    if recorded.deployed:
+        return f"It ran as real processes over TLS, with {plural(summary.hosts or 0, 'users host')}; coins are {coins}."
+    if summary.engine == "actors":
+        tasks = "one task per cluster" if summary.hosting == "cluster" else "one task per user"
+        slow = network.latency or network.jitter
+        takes = f"takes {network.latency:g} s" + (f" and up to {network.jitter:g} s more" if network.jitter else "")
+        time = f"every message {takes} of virtual time" if slow else "messages take no time"
+        return f"Actors exchanged the messages in memory ({tasks}; {time}); coins are those of {coins}."
+    return f"The mechanism was computed on arrays, without messages ({summary.engine}); coins are those of {coins}."
+
+
+def _troubles(recorded: Recorded) -> str:
+    scenario = recorded.scenario
+    parts = []
+    if scenario.faults:
+        parts.append("Faults: " + "; ".join(fault_words(fault.name) for fault in scenario.faults) + ".")
+    if scenario.adversaries:
+        parts.append("Adversaries: " + "; ".join(adversary_words(each.name) for each in scenario.adversaries) + ".")
+    return " ".join(parts)
+
+
+def fault_words(rule: str) -> str:
+    found = FAULTS.get(rule)
+    return f"{rule} ({_first(found.__doc__)})" if found is not None else rule
+
+
+def adversary_words(kind: str) -> str:
+    found = ADVERSARIES.get(kind)
+    return f"{kind.replace('_', ' ')} ({_first(found.__doc__)})" if found is not None else kind
+
+
+def _first(doc: str | None) -> str:
+    line = (doc or "").strip().splitlines()[0].rstrip(".") if doc else ""
+    return line[:1].lower() + line[1:]
+
+
+def pushed(attack: Attack, classes: tuple[str, ...]) -> str:
+    """What liars did to the shares."""
+    shares = " to ".join(
+        "nothing" if share is None else f"{share:.3f}" for share in (attack.honest_share, attack.share)
+    )
+    label = attack.pushed_label
+    named = classes[label] if label is not None and 0 <= label < len(classes) else str(label)
+    what = "the share of their labels" if label is None else f"the share of “{named}”"
+    moved = f"{plural(attack.members, 'user')} moved {what} in their clusters from {shares}"
+    accuracy = attack.honest_accuracy
+    return moved + ("." if accuracy is None else f"; without them the accuracy is {accuracy:.4f}.")
+
+
+GLOSSARY = (
+    ("alpha", "the probability that a user flips her label before anyone sees it; with more than two labels a flip "
+     "moves to one of the others at random."),
+    ("theta", "the probability that a user forwards the label she was told; otherwise she drops it."),
+    ("epsilon", "how much someone can learn about one label: whatever he sees, the odds that it is one label rather "
+     "than another change by a factor of e^epsilon at most. 0 means nothing at all; 0.7 doubles the odds; above 3 "
+     "there is little protection."),
+    ("delta", "the probability with which that promise may fail. It must be much smaller than one over the number of "
+     "users."),
+    ("delta(epsilon) curve", "a view has many (epsilon, delta) pairs; the curve has all of them, and lower is better."),
+    ("view", "everything one onlooker gets to see: the learner sees reports, a network observer every message."),
+    ("exact, proved bound", "an exact epsilon is attained by some data; a proved bound may be larger than the truth, "
+     "never smaller. Both hold whatever the onlooker knows beforehand, and for one label replaced by another."),
+    ("noisy label", "a user’s label after her flip; one flip serves everyone who asks her in a round."),
+    ("phi", "how mixed clusters are: the mean distance between a user’s own label probabilities and her cluster’s; "
+     "known for synthetic data only."),
+    ("psi", "how far reported label shares are from the true ones in the worst cluster (0: equal, 2: nothing "
+     "in common)."),
+    ("advantage", "how much better than guessing an attack tells two labels apart: 0 is a coin toss, 1 is certainty."),
+)  # fmt: skip

@@ -1,0 +1,208 @@
+"""A headless Chromium, driven over its debugging pipe: JSON messages that end in NUL, on descriptors 3 and 4.
+
+    with Browser(folder) as browser:
+        page = browser.open(path, width=360)
+        page.evaluate("document.title")
+        page.complaints, page.requests
+
+One browser serves many pages. Every wait has a bound; the process is stopped by its id.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LIMIT = 60.0  # seconds for any answer; a loaded machine is slow to start a browser
+_OPTIONS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-extensions", "--disable-dev-shm-usage",
+    "--disable-default-apps", "--disable-features=Translate,OptimizationHints,MediaRouter", "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)  # fmt: skip
+
+
+class Browser:
+    """Context manager around one process; ``folder`` is for its profile and is the caller's to remove."""
+
+    def __init__(self, folder: Path) -> None:
+        assert CHROMIUM is not None, "no Chromium is installed"
+        self._folder = folder
+        self._number = 0
+        self._buffer = b""
+        self._heard: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Browser:
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+        # The browser wants its ends at 3 and 4, which may be taken here: a shell moves them there.
+        moved = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", moved, str(CHROMIUM), *_OPTIONS, f"--user-data-dir={self._folder}", "about:blank"],
+            pass_fds=(to_read, to_write),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "HOME": str(self._folder)},
+        )
+        os.close(to_read)
+        os.close(to_write)
+        try:
+            self.call("Browser.getVersion")
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        with contextlib.suppress(OSError, TimeoutError, EOFError):
+            self.call("Browser.close", limit=5.0)
+        self._stop()
+
+    def _stop(self) -> None:
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)  # a session of its own: the browser and its children
+            self._process.wait(timeout=10)
+        for end in (self._write, self._read):
+            with contextlib.suppress(OSError):
+                os.close(end)
+
+    def call(self, method: str, session: str | None = None, *, limit: float = LIMIT, **parameters: Any) -> Any:
+        """Ask for something and wait for the answer; events that come meanwhile are kept."""
+        self._number += 1
+        wanted = self._number
+        request = {"id": wanted, "method": method, "params": parameters}
+        if session is not None:
+            request["sessionId"] = session
+        os.write(self._write, json.dumps(request).encode() + b"\0")
+        for message in self._messages(limit):
+            if message.get("id") == wanted:
+                if "error" in message:
+                    raise AssertionError(f"{method}: {message['error']}")
+                return message["result"]
+            self._heard.append(message)
+        raise AssertionError("unreachable")
+
+    def _messages(self, limit: float) -> Iterator[dict[str, Any]]:
+        deadline = time.monotonic() + limit
+        while True:
+            while b"\0" in self._buffer:
+                raw, self._buffer = self._buffer.split(b"\0", 1)
+                yield json.loads(raw)
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._read], [], [], left)[0]:
+                raise TimeoutError(f"the browser did not answer within {limit:g} seconds")
+            data = os.read(self._read, 1 << 20)
+            if not data:
+                raise EOFError("the browser has gone")
+            self._buffer += data
+
+    def events(self, session: str) -> list[dict[str, Any]]:
+        """What a page has told so far, without answers."""
+        return [message for message in self._heard if message.get("sessionId") == session and "method" in message]
+
+    def wait_for(self, session: str, method: str) -> None:
+        if any(message["method"] == method for message in self.events(session)):
+            return
+        for message in self._messages(LIMIT):
+            self._heard.append(message)
+            if message.get("sessionId") == session and message.get("method") == method:
+                return
+
+    def open(self, path: Path, *, width: int = 1280, dark: bool = False, height: int = 900, script: bool = True) -> Tab:
+        """A new tab with a file in it, loaded."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        tab = Tab(self, target, session, path)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            tab.call(f"{domain}.enable")
+        tab.resize(width, height)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        tab.call("Emulation.setEmulatedMedia", features=scheme)
+        if not script:
+            tab.call("Emulation.setScriptExecutionDisabled", value=True)
+        tab.call("Page.navigate", url=path.as_uri())
+        self.wait_for(session, "Page.loadEventFired")
+        return tab
+
+
+class Tab:
+    """One page."""
+
+    def __init__(self, browser: Browser, target: str, session: str, path: Path) -> None:
+        self._browser, self._target, self._session, self._path = browser, target, session, path
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        return self._browser.call(method, self._session, **parameters)
+
+    def close(self) -> None:
+        self._browser.call("Target.closeTarget", targetId=self._target)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression in the page."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """A key as a person presses it, in whatever has the focus."""
+        codes = {"ArrowDown": 40, "ArrowUp": 38, "Tab": 9, "Enter": 13}
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key])
+
+    @property
+    def complaints(self) -> list[str]:
+        """Errors on the console, exceptions, and whatever the browser itself has to say against the page."""
+        self.evaluate("0")  # whatever was said before this answer has been heard
+        found = []
+        for event in self._browser.events(self._session):
+            told = event["params"]
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append(f"exception: {told['exceptionDetails'].get('text')}")
+            elif event["method"] == "Runtime.consoleAPICalled" and told["type"] in ("error", "assert", "warning"):
+                found.append(f"console: {[each.get('value') for each in told['args']]}")
+            elif event["method"] == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+                found.append(f"log: {told['entry']['text']}")
+        return found
+
+    @property
+    def requests(self) -> list[str]:
+        """What was asked for, but for the file itself and data within it."""
+        self.evaluate("0")
+        asked = [
+            event["params"]["request"]["url"]
+            for event in self._browser.events(self._session)
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        return [url for url in asked if url != self._path.as_uri() and not url.startswith("data:")]
+
+    def screenshot(self, path: Path) -> None:
+        """The whole page, top to bottom."""
+        height = self.evaluate("document.documentElement.scrollHeight")
+        width = self.evaluate("innerWidth")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(found["data"]))
+
+    def pdf(self) -> bytes:
+        return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
