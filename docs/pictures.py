@@ -6,13 +6,17 @@ docs/sweep.png is the plot of a sweep.
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 import shutil
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
+
+from browser import CHROMIUM, Browser
 from rich.console import Console
 
 from p2p_labeldp.cli import main as command
@@ -23,7 +27,7 @@ from p2p_labeldp.scenario import load_scenario
 
 HERE = Path(__file__).parent
 SCENARIOS = HERE.parent / "scenarios"
-WIDTH = 1280
+WIDTH, HEIGHT = 1100, 1150
 
 
 def terminal_and_report(folder: Path) -> None:
@@ -38,22 +42,14 @@ def terminal_and_report(folder: Path) -> None:
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
     (HERE / "quickstart.svg").write_text(picture)
     page = write_report(folder / "quickstart")
-    browser = shutil.which("chromium")
-    if browser is None:
-        print("docs/report.png stays as it was: there is no chromium")
+    if CHROMIUM is None:
+        print("the pictures of the report stay as they were: there is no chromium")
         return
-    for name, part, height in (("report", "", 1180), ("report-exchange", "#exchange", 1180)):
-        options = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--disable-background-networking",
-        ]
-        places = [f"--user-data-dir={folder / 'browser'}", f"--screenshot={HERE / name}.png"]
-        address = page.resolve().as_uri() + part
-        size = f"--window-size={WIDTH},{height}"
-        subprocess.run([browser, *options, *places, size, address], check=True, capture_output=True, timeout=120)
+    with Browser(folder / "browser") as browser:
+        tab = browser.open(page.resolve(), width=WIDTH, height=HEIGHT)
+        top = tab.call("Page.captureScreenshot", format="png")
+        (HERE / "report.png").write_bytes(base64.b64decode(top["data"]))
+        tab.screenshot(HERE / "report-exchange.png", "#exchange figure")
 
 
 def sweep(folder: Path) -> None:

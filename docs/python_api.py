@@ -15,8 +15,8 @@ from typing import Any
 PLACE = Path(__file__).with_name("python-api.md")
 NAMES = {
     "p2p_labeldp": (
-        "load_scenario", "parse_scenario", "Scenario", "run", "Run", "LabelPrivateClassifier", "RequestError",
-        "RunError",
+        "load_scenario", "parse_scenario", "Scenario", "run", "Run", "write_report", "make_plan", "Plan", "sweep",
+        "Sweep", "read_sweep", "LabelPrivateClassifier", "RequestError", "RunError",
     ),
     "p2p_labeldp.scenario": ("replace", "make_entry", "documentation", "entry_documentation"),
     "p2p_labeldp.privacy": (

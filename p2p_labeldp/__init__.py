@@ -20,6 +20,11 @@ _HOMES = {
     "Run": "engines",
     "run": "engines",
     "LabelPrivateClassifier": "estimator",
+    "Plan": "engines.sweeps",
+    "Sweep": "engines.sweeps",
+    "make_plan": "engines.sweeps",
+    "read_sweep": "engines.sweeps",
+    "sweep": "engines.sweeps",
     "write_report": "reporting",
 }
 

@@ -12,7 +12,7 @@ import typer
 from p2p_labeldp.cli.output import Json, print_json, progress_bar
 from p2p_labeldp.errors import RequestError, RunError
 
-Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the run folder.")]
+Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")]
 
 
 def command(
@@ -35,16 +35,17 @@ def command(
         print(written)
 
 
-def leave_report(folder: Path, progress: Callable[[str, int, int], None]) -> None:
+def leave_report(folder: Path, progress: Callable[[str, int, int], None]) -> list[Path]:
     """After a run: its report. If that fails the run stands, and one line says how to get the report."""
     from p2p_labeldp.reporting.page import write_report
 
     progress("report", 0, 0)
-    later = f"the run is in {folder}, and `p2p-labeldp report {folder}` makes it"
+    later = f"everything else is in {folder}, and `p2p-labeldp report {folder}` makes it"
     try:
-        write_report(folder)
+        return [write_report(folder)]
     except KeyboardInterrupt:
         raise RunError(f"interrupted while the report was made; {later}") from None
     except Exception as error:
         why = " ".join(f"{error or type(error).__name__}".split())
         print(f"p2p-labeldp: the report was not written: {why}; {later}", file=sys.stderr)
+        return []

@@ -22,6 +22,7 @@ from p2p_labeldp.cli.output import (
     print_json,
     progress_bar,
 )
+from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.errors import RequestError, RunError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def command(
     data_dir: DataDir = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The folder; runs/NAME-sweep if not given.")] = None,
+    report: Report = True,
     as_json: Json = False,
 ) -> None:
     """Run many settings many times. Stopped, even killed, and started again, it goes on where it was."""
@@ -80,12 +82,15 @@ def command(
             data_dir=data_dir,
             progress=progress,
         )
-        figures, empty = [], []
+        figures: list[Path] = []
+        empty: list[str] = []
         for metric, key in plots:
             progress("plots", 0, 0)
             drawn = draw_bands(found.rows, found.keys, metric, key, place / f"{metric}-by-{key}")
             figures += drawn
             empty += [] if drawn else [metric]
+        if report:
+            figures += leave_report(place, progress)
     failed = _failed(found)
     if as_json:
         print_json(_as_json(found, failed, figures))

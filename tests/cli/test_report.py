@@ -67,7 +67,7 @@ def test_if_the_report_fails_the_run_stands(command: Command, monkeypatch: pytes
     assert status == 0
     assert json.loads(out)["users"] == 40
     assert err.count("\n") == 1
-    assert "the report was not written: oops; the run is in run, and `p2p-labeldp report run` makes it" in err
+    assert "the report was not written: oops; everything else is in run, and `p2p-labeldp report run` makes it" in err
     assert Path("run/summary.json").exists()
 
 
@@ -79,7 +79,7 @@ def test_if_it_is_interrupted_the_run_stands_too(command: Command, monkeypatch: 
         patched.setattr(page, "write_page", stop)
         status, _, err = command("run", "small.toml", "--out", "run", "--engine", "vectorized")
     assert status == 3
-    assert "interrupted while the report was made; the run is in run" in err
+    assert "interrupted while the report was made; everything else is in run" in err
     assert not list(Path("run").glob("*.html"))
     assert command("report", "run")[0] == 0
 

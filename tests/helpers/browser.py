@@ -196,11 +196,10 @@ class Tab:
         ]
         return [url for url in asked if url != self._path.as_uri() and not url.startswith("data:")]
 
-    def screenshot(self, path: Path) -> None:
-        """The whole page, top to bottom."""
-        height = self.evaluate("document.documentElement.scrollHeight")
-        width = self.evaluate("innerWidth")
-        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    def screenshot(self, path: Path, part: str = "html") -> None:
+        """A part of the page, by its selector; the whole of it, top to bottom, if none is named."""
+        box = f"document.querySelector({json.dumps(part)}).getBoundingClientRect()"
+        clip = self.evaluate(f"(({{x, y, width, height}}) => ({{x, y, width, height, scale: 1}}))({box})")
         found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(found["data"]))
 

@@ -117,7 +117,12 @@ def make_plan(
     engine: str | None = None,
     hosting: str = "user",
 ) -> Plan:
-    """Read ``key=v1,v2`` and the file of listed settings; every pair of a listed one and one of the grid is run."""
+    """Read ``key=v1,v2`` and the file of listed settings; every pair of a listed one and one of the grid is run.
+
+    >>> plan = make_plan(Scenario(), ["mechanism.alpha=.05,.1", "mechanism.theta=.5,1"], seeds=3)
+    >>> plan.settings
+    ((0.05, 0.5), (0.05, 1.0), (0.1, 0.5), (0.1, 1.0))
+    """
     if seeds < 1:
         raise RequestError(f"--seeds {seeds} is not allowed; it must be at least 1")
     for option, value, allowed in (("--engine", engine, ENGINES), ("--hosting", hosting, HOSTINGS)):
