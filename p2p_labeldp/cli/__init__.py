@@ -32,6 +32,8 @@ from p2p_labeldp.cli import (
 )
 from p2p_labeldp.errors import RequestError, RunError
 
+_INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt with
+
 app = typer.Typer(
     name="p2p-labeldp",
     help="Peer-to-peer label privacy with real actors, and exactly what each party could learn.",
@@ -67,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else list(arguments), prog_name="p2p-labeldp", standalone_mode=False
         )
         sys.stdout.flush()
+        if status == _INTERRUPTED:
+            raise KeyboardInterrupt
         return status if isinstance(status, int) else 0
     except typer.TyperException as error:
         return _say(2, error.format_message() or "name a command; `p2p-labeldp --help` lists them")

@@ -55,7 +55,8 @@ def progress_bar() -> Iterator[Any]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # Speed is that of an hour: a single step may take longer than rich's half a minute.
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=3600) as bar:
         task = bar.add_task("starting", total=None)
         stage_shown = ""
 

@@ -48,3 +48,14 @@ def test_limits_that_an_honest_message_could_run_into_are_refused(capsys: pytest
     assert "network.round_limit = 40 is not allowed; it must be above 40" in capsys.readouterr().err
     assert main(["run", "quickstart", "--set", "network.jitter=10", "--set", "network.hello_limit=1"]) == 2
     assert "network.hello_limit" in capsys.readouterr().err
+
+
+def test_an_interrupt_that_no_command_deals_with_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("p2p_labeldp.cli.threats.find_scenario", interrupted)
+    assert main(["threats", "quickstart"]) == 3
+    assert capsys.readouterr().err == "p2p-labeldp: interrupted\n"

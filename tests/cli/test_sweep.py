@@ -1,0 +1,178 @@
+"""``p2p-labeldp sweep`` as a person or a program meets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from p2p_labeldp.cli import main
+from p2p_labeldp.engines import dask_cluster
+from p2p_labeldp.engines.sweeps import tables, workers
+
+SCENARIO = """
+[data]
+name = "synthetic"
+users = 24
+groups = 2
+[clusters]
+method = "given"
+minimum_size = 3
+"""
+VARY = ("--vary", "mechanism.alpha=.05,.2", "--vary", "learner.correct_flips=true,false")
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """``sweep small.toml`` in a folder with that file alone; gives (status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(SCENARIO)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main(["sweep", "small.toml", *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the scenario and a finished sweep of it."""
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "small.toml").write_text(SCENARIO)
+    place = str(folder / "runs" / "small-sweep")
+    arguments = ["--vary", "mechanism.alpha=.1", "--seeds", "2", "--workers", "1", "--out", place]
+    assert main(["sweep", str(folder / "small.toml"), *arguments]) == 0
+    return folder
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_sweep_prints_a_table_and_leaves_tables_and_a_figure(command: Command, tmp_path: Path) -> None:
+    status, out, err = command(*VARY, "--seeds", "2", "--workers", "1")
+    assert (status, err) == (0, "")
+    for word in ("mechanism.alpha", "learner.correct", "accuracy", "epsilon, learner", "0.05", "false", " ± "):
+        assert word in out
+    assert sorted(path.name for path in (tmp_path / "runs" / "small-sweep").iterdir()) == [
+        "accuracy-by-mechanism.alpha.png", "accuracy-by-mechanism.alpha.svg",
+        "report.html", "sweep.csv", "sweep.jsonl", "sweep.parquet",
+    ]  # fmt: skip
+
+
+def test_json_is_one_object(command: Command, tmp_path: Path) -> None:
+    arguments = ("--vary", "mechanism.kind=peer_to_peer,none", "--seeds", "2", "--workers", "1", "--out", "here")
+    status, out, err = command(*arguments, "--json")
+    found = json.loads(out)
+    assert (status, err, found["rows"], found["failures"], found["engine"]) == (0, "", 4, [], "vectorized")
+    assert [one["values"] for one in found["settings"]] == [
+        {"mechanism.kind": "peer_to_peer"},
+        {"mechanism.kind": "none"},
+    ]
+    assert found["settings"][0]["accuracy"]["low"] <= found["settings"][0]["accuracy"]["mean"]
+    assert found["settings"][1]["epsilon.learner"] == {"mean": "inf", "low": None, "high": None}
+    assert all((tmp_path / path).exists() for path in found["files"])
+    assert "here/accuracy-by-mechanism.kind.png" in found["files"]
+
+
+def test_any_plot_can_be_had_later_without_computing_anything(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(*VARY, "--seeds", "2", "--workers", "1")[0] == 0
+    rows = everything(tmp_path)["runs/small-sweep/sweep.jsonl"]
+    monkeypatch.setattr("p2p_labeldp.engines.sweeps.workers.replicate", None)
+    plots = ("--plot", "epsilon.learner:learner.correct_flips", "--plot", "psi", "--plot", "messages")
+    status, out, _ = command(*VARY, "--seeds", "2", *plots)
+    assert status == 0
+    assert "no figure of messages: no row has a number for it" in out
+    left = everything(tmp_path)
+    assert left["runs/small-sweep/sweep.jsonl"] == rows
+    assert left["runs/small-sweep/epsilon.learner-by-learner.correct_flips.png"].startswith(b"\x89PNG")
+    assert "runs/small-sweep/psi-by-mechanism.alpha.svg" in left
+
+
+def test_failed_settings_are_told_with_their_reason_and_the_rest_is_there(command: Command, tmp_path: Path) -> None:
+    vary = ("--vary", "clusters.count=2,30", "--set", "clusters.method=kmeans", "--set", "data.name=breast_cancer")
+    arguments = (*vary, "--set", "data.users=0", "--vary", "data.users=20,40", "--seeds", "2", "--workers", "1")
+    status, out, err = command(*arguments)
+    assert status == 3
+    assert err == "p2p-labeldp: 1 of 4 settings failed; runs/small-sweep/failures.csv says why\n"
+    assert out.count("failed: ") == 1
+    assert "failed: clusters.count=30, data.users=20: 2 of 2 runs: clusters.count = 30 is not allowed" in out
+    status, out, err = command(*arguments, "--json")
+    assert (status, json.loads(out)["rows"]) == (3, 6)
+    assert json.loads(out)["failures"][0]["replicates"] == 2
+
+
+def test_without_pyarrow_it_says_how_to_get_parquet(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "has_parquet", lambda: False)
+    out = command("--vary", "mechanism.alpha=.2", "--seeds", "1", "--workers", "1")[1]
+    assert "pip install 'p2p-labeldp[parquet]'" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--vary", "mechanism.alfa=.1", "--seeds", "2"), "did you mean mechanism.alpha?"),
+        (("--vary", "mechanism.alpha=7", "--seeds", "2"), "must be a number from 0 to 1"),
+        (("--vary", "mechanism.alpha=.1,.2", "--seeds", "2"), "runs/small-sweep: holds another sweep"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "1"), "--seeds 1: runs/small-sweep has rows of 2 seeds already"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"), "coins.seed is 0 there and 5 here"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--out", "."), "holds no sweep; name another folder"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "127.0.0.1:1"), "no Dask scheduler answers"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "nowhere"), "not an address"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "h:1", "--workers", "1"), "exclude each other"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--workers", "0"), "--workers 0 is not allowed"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "0"), "--seeds 0 is not allowed"),
+        (("--vary", "mechanism.alpha=.1"), "--seeds"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--plot", "acuracy"), "did you mean accuracy?"),
+        (
+            ("--vary", "mechanism.alpha=.1", "--seeds", "3", "--plot", "psi:mechanism.theta"),
+            "varied are mechanism.alpha",
+        ),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--engine", "quantum"), "--engine quantum is not allowed"),
+        (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--hosting", "cloud"), "--hosting cloud is not allowed"),
+        (("--settings", "nothing.csv", "--seeds", "3"), "nothing.csv: cannot be read as CSV"),
+        (("--seeds", "3", "--plot", "psi"), "nothing is varied"),
+    ],
+)
+def test_bad_input_is_one_line_and_touches_nothing(
+    swept: Path,
+    arguments: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(dask_cluster, "CONNECT_LIMIT", 0.3)
+    monkeypatch.chdir(swept)
+    before = everything(swept)
+    status = main(["sweep", "small.toml", *arguments])
+    out, err = capsys.readouterr()
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert everything(swept) == before
+
+
+def test_an_interrupted_sweep_says_what_it_kept(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, calls = workers.replicate, []
+
+    def interrupted(*job: Any) -> dict[str, Any]:
+        calls.append(job)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return honest(*job)
+
+    monkeypatch.setattr(workers, "replicate", interrupted)
+    status, out, err = command("--vary", "mechanism.alpha=.1,.2", "--seeds", "9", "--workers", "1")
+    assert (status, out) == (3, "")
+    assert err == "p2p-labeldp: interrupted: 2 of 18 rows are kept in runs/small-sweep; start it again to go on\n"
+    assert len((tmp_path / "runs" / "small-sweep" / "sweep.csv").read_text().splitlines()) == 3

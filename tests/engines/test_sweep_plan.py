@@ -1,0 +1,170 @@
+"""What a sweep is made of: settings, seeds, the engine; and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from p2p_labeldp.engines.sweeps import Plan, make_plan
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import MAX_SEED, Scenario, parse_scenario
+
+
+def plan_of(*vary: str, text: str = "", listed: Path | None = None, **options: object) -> Plan:
+    return make_plan(parse_scenario(text), vary, listed, **({"seeds": 2} | options))  # type: ignore[arg-type]
+
+
+def scenarios(plan: Plan) -> list[Scenario]:
+    return [job.scenario for job in plan.jobs(())[0]]
+
+
+def test_keys_make_a_grid_the_last_one_running_fastest() -> None:
+    plan = plan_of("mechanism.alpha=.01, 5e-2", "learner.correct_flips=true,false")
+    assert plan.keys == ("mechanism.alpha", "learner.correct_flips")
+    assert plan.settings == ((0.01, True), (0.01, False), (0.05, True), (0.05, False))
+
+
+def test_nothing_varied_is_one_setting_many_times() -> None:
+    jobs, failures = plan_of(seeds=3).jobs(())
+    assert [(job.setting, job.replicate) for job in jobs] == [(0, 0), (0, 1), (0, 2)]
+    assert failures == []
+
+
+def test_every_setting_comes_once_before_any_comes_again() -> None:
+    jobs, _ = plan_of("mechanism.alpha=.1,.2").jobs({(1, 0)})
+    assert [(job.setting, job.replicate) for job in jobs] == [(0, 0), (0, 1), (1, 1)]
+
+
+def test_a_job_is_the_scenario_with_its_setting_and_its_seed() -> None:
+    plan = plan_of("mechanism.theta=0.5,1", text="[mechanism]\nalpha = 0.3")
+    job = plan.jobs(())[0][1]
+    assert (job.scenario.mechanism.alpha, job.scenario.mechanism.theta) == (0.3, 1.0)
+    assert job.scenario.coins.seed == job.seed == plan.seed(1, 0)
+
+
+def test_seeds_are_distinct_and_fit_a_scenario() -> None:
+    plan = plan_of("mechanism.alpha=" + ",".join(f"{i / 100}" for i in range(50)), seeds=40)
+    seeds = [job.seed for job in plan.jobs(())[0]]
+    assert len(set(seeds)) == 2000
+    assert all(0 <= seed <= MAX_SEED for seed in seeds)
+
+
+def test_seeds_are_what_they_were_when_results_were_published() -> None:
+    plan = plan_of("mechanism.alpha=.1,.2", text="[coins]\nseed = 7")
+    assert [plan.seed(0, 0), plan.seed(0, 1), plan.seed(1, 0)] == [
+        6436060106617376784,
+        1780317965511414216,
+        7218003245799464353,
+    ]
+    assert plan_of(text="[coins]\nseed = 7").seed(0, 0) == 9024116155495898980
+
+
+def test_a_seed_depends_on_what_its_setting_says_not_on_where_it_stands() -> None:
+    few = plan_of("mechanism.alpha=.2", "mechanism.theta=.5")
+    many = plan_of("mechanism.theta=.1,.5", "mechanism.alpha=.1,.2,.3")
+    assert few.seed(0, 1) == many.seed(many.settings.index((0.5, 0.2)), 1)
+    other = make_plan(parse_scenario("", seed=1), ["mechanism.alpha=.2", "mechanism.theta=.5"], seeds=2)
+    assert few.seed(0, 1) != other.seed(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "vary", "noise"),
+    [
+        ("[mechanism]\nalpha = 0.3", "mechanism.epsilon=2", (0.1, 2.0)),
+        ("[mechanism]\nepsilon = 3.0", "mechanism.alpha=0.4", (0.4, 0.0)),
+    ],
+)
+def test_alpha_and_epsilon_stand_in_place_of_each_other(text: str, vary: str, noise: tuple[float, float]) -> None:
+    mechanism = scenarios(plan_of(vary, text=text))[0].mechanism
+    assert (mechanism.alpha, mechanism.epsilon) == noise
+
+
+def test_a_file_lists_settings_and_may_leave_one_kind_of_noise_empty(tmp_path: Path) -> None:
+    path = tmp_path / "settings.csv"
+    path.write_text("mechanism.alpha,mechanism.epsilon\n.2,\n\n, 4\n")
+    plan = plan_of("data.users=100,200", listed=path, seeds=1)
+    assert plan.keys == ("mechanism.alpha", "mechanism.epsilon", "data.users")
+    assert plan.settings == ((0.2, None, 100), (0.2, None, 200), (None, 4.0, 100), (None, 4.0, 200))
+    found = [(each.mechanism.alpha, each.mechanism.epsilon) for each in scenarios(plan)]
+    assert found == [(0.2, 0.0), (0.2, 0.0), (0.1, 4.0), (0.1, 4.0)]
+
+
+def test_texts_may_hold_commas_in_quotes() -> None:
+    assert plan_of('data.label_column="a,b",c').settings == (("a,b",), ("c",))
+
+
+def test_values_that_do_not_go_together_are_failures_and_not_jobs() -> None:
+    plan = plan_of("clusters.count=5,500", "data.users=50,1000", seeds=1)
+    jobs, failures = plan.jobs(())
+    assert [job.setting for job in jobs] == [0, 1, 3]
+    (failure,) = failures
+    assert (failure.setting, failure.reason.partition(" ")[0]) == (2, "clusters.count")
+
+
+@pytest.mark.parametrize(
+    ("text", "vary", "engine"),
+    [
+        ("", "mechanism.alpha=.1,.2", "vectorized"),
+        ("", "network.latency=0,1", "actors"),
+        ("", "defences.one_answer=true,false", "actors"),
+        ('[[faults]]\nrule = "loss"\nprobability = 0.1', "mechanism.alpha=.1", "actors"),
+        ('[[adversaries]]\nkind = "liars"\ncount = 2', "mechanism.alpha=.1", "actors"),
+        ('[[adversaries]]\nkind = "collusion"\ncount = 2', "mechanism.alpha=.1", "vectorized"),
+    ],
+)
+def test_messages_are_sent_where_something_depends_on_them(text: str, vary: str, engine: str) -> None:
+    assert plan_of(vary, text=text).engine == engine
+    assert plan_of(vary, text=text, engine="actors").engine == "actors"
+    if engine == "actors":
+        with pytest.raises(RequestError, match="--engine vectorized: "):
+            plan_of(vary, text=text, engine="vectorized")
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        (["mechanism.alfa=.1"], r"--vary mechanism.alfa=.1: unknown key .* did you mean mechanism.alpha"),
+        (["mechanism.alpha=.1,2"], r"mechanism.alpha = 2 is not allowed; it must be a number from 0 to 1"),
+        (["mechanism.alpha=.1,0.10"], r"names 0.10 twice"),
+        (["mechanism.alpha=.1,,.2"], r"a value of mechanism.alpha is empty"),
+        (["mechanism.alpha"], r"write it as key=value,value"),
+        (["alpha=.1"], r"write it as section.key=value"),
+        (["coins.seed=1,2"], r"coins.seed cannot be varied: --seeds"),
+        (["deployment.hosts=1,2"], r"deployment.hosts cannot be varied: it changes no result"),
+        (["faults.rule=loss"], r"faults are entries of a file"),
+        (["mechanism.alpha=.1", "mechanism.alpha=.2"], r"mechanism.alpha: is varied twice"),
+        (["mechanism.alpha=.1", "mechanism.epsilon=2"], r"mechanism.alpha and mechanism.epsilon exclude each other"),
+    ],
+)
+def test_what_cannot_be_varied_is_refused_in_a_line(vary: list[str], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as refused:
+        plan_of(*vary)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"needs a header"),
+        ("mechanism.alpha\n", r"needs a header"),
+        ("mechanism.alpha,mechanism.alpha\n1,1\n", r"names a key twice"),
+        ("mechanism.alpha\n.1,.2\n", r":2: has 2 values, but the header names 1 keys"),
+        ("mechanism.alpha\n.1\n0.1\n", r":3: is the setting of line 2 again"),
+        ("mechanism.alpha,mechanism.epsilon\n,\n", r":2: a value of mechanism.alpha is empty"),
+        ("mechanism.theta,mechanism.alpha\n,.1\n", r":2: a value of mechanism.theta is empty"),
+        ("mechanism.thetta\n.1\n", r":2: unknown key mechanism.thetta"),
+    ],
+)
+def test_a_file_of_settings_is_refused_with_its_line(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "settings.csv"
+    path.write_text(content)
+    with pytest.raises(RequestError, match=message):
+        plan_of(listed=path)
+
+
+def test_a_sweep_needs_seeds() -> None:
+    with pytest.raises(RequestError, match="--seeds 0 is not allowed"):
+        plan_of(seeds=0)
+    with pytest.raises(RequestError, match=r"coins\.source"):
+        plan_of(text='[coins]\nsource = "system"')

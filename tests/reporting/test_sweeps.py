@@ -1,0 +1,116 @@
+"""Means, confidence bands and the figure of a sweep."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.reporting.sweeps import bands, draw_bands, estimate, numeric
+
+ROWS = [
+    {"k.x": x, "k.way": way, "k.on": on, "score": float(np.sin(17 * n + 5 * x) + n), "name": "text", "none": None}
+    for n, (x, way, on) in enumerate(
+        (x, way, on) for x in (1.0, 0.1, 10.0) for way in ("zebra", "ant") for on in (True, False) for _ in range(4)
+    )
+]
+
+
+def test_an_estimate_is_students_interval() -> None:
+    values = [0.81, 0.79, 0.9, 0.84, 0.7]
+    found = estimate(values)
+    assert found is not None
+    low, high = stats.t.interval(0.95, 4, loc=np.mean(values), scale=stats.sem(values))
+    assert (found.mean, found.low, found.high, found.count) == (
+        pytest.approx(np.mean(values)), pytest.approx(low), pytest.approx(high), 5,
+    )  # fmt: skip
+
+
+def test_an_interval_takes_two_finite_values() -> None:
+    assert estimate([]) is None
+    assert estimate([None, None]) is None
+    for values, mean in (([0.5, None], 0.5), ([1.0, math.inf], math.inf)):
+        found = estimate(values)
+        assert found is not None
+        assert (found.mean, found.low, found.high, found.half_width) == (mean, None, None, None)
+    same = estimate([0.25] * 3)
+    assert same is not None
+    assert (same.low, same.high) == (0.25, 0.25)
+
+
+def test_a_confidence_band_covers_its_mean_as_often_as_it_says() -> None:
+    # 2000 intervals at 95 %: the share that cover is within 0.02 of it but for one seed in 20,000 (4.1 sigma).
+    draws = np.random.default_rng(3).normal(2.0, 0.7, size=(2000, 5))
+    found = [estimate(row) for row in draws.tolist()]
+    covered = [one is not None and one.low is not None and one.low <= 2.0 <= (one.high or 0.0) for one in found]
+    assert abs(np.mean(covered) - 0.95) < 0.02
+
+
+def test_bands_have_a_line_for_every_combination_of_the_others() -> None:
+    found = bands(ROWS, "score", "k.x", ("k.way", "k.on"))
+    assert [tuple(band.others.values()) for band in found] == [
+        ("zebra", True), ("zebra", False), ("ant", True), ("ant", False),
+    ]  # fmt: skip
+    for band in found:
+        assert band.x == [0.1, 1.0, 10.0]
+        assert band.count == [4, 4, 4]
+        for x, mean, low, high in zip(band.x, band.mean, band.low, band.high, strict=True):
+            values = [row["score"] for row in ROWS if row["k.x"] == x and band.others.items() <= row.items()]
+            expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+            assert (mean, low, high) == (
+                pytest.approx(np.mean(values)), pytest.approx(expected.low), pytest.approx(expected.high),
+            )  # fmt: skip
+
+
+def test_texts_keep_the_sweeps_order_and_missing_values_are_left_out() -> None:
+    (band,) = bands(ROWS, "score", "k.way")
+    assert band.x == ["zebra", "ant"]
+    assert bands(ROWS, "none", "k.x") == bands(ROWS, "name", "k.x") == []
+    partly = [row | {"score": None} if row["k.x"] == 1.0 else row for row in ROWS]
+    assert bands(partly, "score", "k.x")[0].x == [0.1, 10.0]
+
+
+def test_switches_and_texts_are_no_numbers() -> None:
+    assert numeric([1, 0.5])
+    assert not numeric([1, True])
+    assert not numeric(["1"])
+    assert not numeric([None, 2.0])
+
+
+@pytest.mark.parametrize("across", ["k.x", "k.way", "k.on"])
+def test_a_figure_is_drawn_as_png_and_svg_with_its_words(tmp_path: Path, across: str) -> None:
+    written = draw_bands(ROWS, ["k.x", "k.way", "k.on"], "score", across, tmp_path / f"score-by-{across}")
+    assert [path.name for path in written] == [f"score-by-{across}.png", f"score-by-{across}.svg"]
+    assert sorted(written) == sorted(tmp_path.iterdir())
+    assert written[0].read_bytes().startswith(b"\x89PNG")
+    text = written[1].read_text()
+    assert f"score against {across}" in text
+    assert "confidence band of the mean (Student's t, 4 replicates)" in text.replace("&#39;", "'")
+
+
+def test_a_figure_names_the_key_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    rows = [
+        {"mechanism.alpha": alpha, "epsilon.peer": math.inf if alpha == 0 else 1 / alpha + n}
+        for alpha in (0.0, 0.1)
+        for n in (0.0, 0.1)
+    ]
+    svg = draw_bands(rows, ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "a")[1].read_text()
+    assert "probability that a user flips her label" in svg
+    assert "infinite values left out" in svg
+    alone = draw_bands(rows[::2], ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "b")[1].read_text()
+    assert "one replicate each: no confidence band" in alone
+
+
+def test_nothing_to_draw_is_no_figure(tmp_path: Path) -> None:
+    assert draw_bands(ROWS, ["k.x"], "none", "k.x", tmp_path / "none") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "figure.png").mkdir()
+    with pytest.raises(RunError, match=r"figure.png: cannot be written"):
+        draw_bands(ROWS, ["k.x"], "score", "k.x", tmp_path / "figure")
