@@ -57,10 +57,12 @@ def command(
 
 
 def number(value: float | None, missing: str = "none") -> str:
-    """A number for a table."""
+    """A number for a table, never below the number itself."""
+    from p2p_labeldp.reporting.words import rounded_up
+
     if value is None:
         return missing
-    return "infinite" if value == math.inf else f"{value:.6g}"
+    return "infinite" if value == math.inf else rounded_up(value, 6)
 
 
 def answer_table(answer: Answer) -> Table:

@@ -68,6 +68,8 @@ def command(
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """A run in a dozen lines."""
+    from p2p_labeldp.reporting.words import rounded_up
+
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -116,9 +118,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
         if view not in summary["privacy"]:
             continue
         found = summary["privacy"][view]
-        epsilon = found["epsilon"] if isinstance(found["epsilon"], str) else f"{found['epsilon']:.4g}"
+        epsilon = found["epsilon"] if isinstance(found["epsilon"], str) else rounded_up(found["epsilon"], 4)
         bound = "" if found["method"] == "exact" else "at most "
-        line = f"epsilon {bound}{epsilon} against {who} at delta {found['delta']:.3g}"
+        line = f"epsilon {bound}{epsilon} against {who} at delta {rounded_up(found['delta'])}"
         table.add_row("privacy" if view == "learner" else "", line)
         if view == "learner" and found.get("cluster_size", 0) is None and "reason" in found:
             table.add_row("", found["reason"])

@@ -48,6 +48,7 @@ def command(
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.engines.threats import threats
     from p2p_labeldp.reporting.curves import SUFFIXES, draw_curves
+    from p2p_labeldp.reporting.words import rounded_up
 
     if plot.suffix not in SUFFIXES:
         raise RequestError(f"--out {plot}: the plot's name must end in {', '.join(SUFFIXES)}")
@@ -60,12 +61,25 @@ def command(
         views = {threat.view: _as_json(threat) for threat in found.threats}
         print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})
         return
-    console.print(f"Clusters of {found.sizes} users, {noise_of(found)}; one label replaced; delta {found.delta:.3g}.\n")
+    console.print(
+        f"Clusters of {found.sizes} users, {noise_of(found)}; one label replaced; delta {rounded_up(found.delta)}.\n"
+    )
     console.print(_table(found.threats, epsilon))
     console.print("\nWho sees what:")
     for threat in found.threats:
         console.print(f"  {threat.view:<12}  {threat.sees}", soft_wrap=True)
-    console.print(f"\nThe curves are in {plot}", soft_wrap=True)
+    console.print(f"\nThe curves are in {plot}{_drawn(found.threats)}", soft_wrap=True)
+
+
+def _drawn(threats: list[Threat]) -> str:
+    """Whose curves they are, where not everyone's."""
+    everyone = max((threat.drawn for threat in threats), key=len)
+    some = [threat for threat in threats if threat.drawn != everyone]
+    if not some:
+        return ""
+    views = ", ".join(threat.view for threat in some)
+    sizes = " and ".join(map(str, sorted({size for threat in some for size in threat.drawn})))
+    return f"; those of {views} are of clusters of {sizes} users, which may do better than others at other deltas"
 
 
 def noise_of(found: Threats) -> str:
@@ -80,20 +94,24 @@ def _as_json(threat: Threat) -> dict[str, Any]:
 
 
 def words(threat: Threat) -> str:
-    """The guarantee as a sentence about odds."""
+    """The guarantee in words: of anything that may be seen, with another label in place of the true one."""
+    from p2p_labeldp.reporting.words import rounded_up
+
     epsilon, local = threat.answer.epsilon, threat.answer.local_epsilon
     if epsilon == math.inf:
         return "may learn the label for certain"
-    factor = f"odds change {math.exp(epsilon):.3g}-fold at most"
+    factor = f"at most {rounded_up(math.exp(epsilon))} times as likely, plus delta"
     return f"{factor}: the flip alone protects" if epsilon >= 0.95 * local else factor
 
 
 def _table(threats: list[Threat], epsilon: float) -> Table:
+    from p2p_labeldp.reporting.words import rounded_up
+
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("view", "epsilon", f"delta at {epsilon:g}", "in words"):
+    for name in ("view", "epsilon", f"delta at {epsilon:g}", "anything seen, with another label, is"):
         table.add_column(name, overflow="fold")
     for threat in threats:
         mark = "" if threat.answer.method == "exact" else " at most"
-        delta = f"{threat.at_epsilon.delta:.3g}"
+        delta = rounded_up(threat.at_epsilon.delta)
         table.add_row(threat.view, number(threat.answer.epsilon) + mark, delta, words(threat))
     return table

@@ -171,7 +171,8 @@ def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, dire
 
     Those who went missing on the way may have asked all the same, so that everyone counts.
     """
-    worst: dict[str, Any] = {"epsilon": 0.0, "delta": delta, "method": "exact", "cluster_size": None, "own_users": 0}
+    method = "upper_bound" if _is_bounded(parameters) else "exact"
+    worst: dict[str, Any] = {"epsilon": 0.0, "delta": delta, "method": method, "cluster_size": None, "own_users": 0}
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
     for holder in directory.hosts:
         here = outcome.clusters[holder.first : holder.last]
@@ -189,7 +190,7 @@ def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, dire
 
 def _answered_epsilon(parameters: Parameters, size: int, own: int, delta: float) -> float:
     """epsilon of p rr(epsilon) = delta, rounded up; with fresh noise in every round, of the auditor, who sees more."""
-    if parameters.noise == "fresh" and parameters.rounds > 1:
+    if _is_bounded(parameters):
         everything = account(
             "auditor", cluster_size=size, alpha=parameters.alpha, theta=1.0, labels=parameters.labels,
             rounds=parameters.rounds, noise=parameters.noise,
@@ -202,3 +203,8 @@ def _answered_epsilon(parameters: Parameters, size: int, own: int, delta: float)
     if left <= low:
         return 0.0
     return math.log(left / low) * (1 + 1e-12) if low > 0 else math.inf
+
+
+def _is_bounded(parameters: Parameters) -> bool:
+    """Whether what a host sees is bounded by what the auditor sees."""
+    return parameters.noise == "fresh" and parameters.rounds > 1

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
 
 from p2p_labeldp.data import load
 from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta
@@ -14,19 +16,43 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.runner import ClusterPlan, Progress, resolve
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import SEES, VIEWS, Account, Answer, account, account_clusters
+from p2p_labeldp.privacy.views import CLOSED_FORM
 from p2p_labeldp.scenario import Scenario
+
+
+MOST_SIZES = 3  # whose curves are drawn, of views that take long
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest delta of several clusters: whose epsilon is the largest at one delta may do better at another."""
+
+    accounts: tuple[Account, ...]
+
+    def get_epsilon(self, target_delta: float) -> Answer:
+        return max((one.get_epsilon(target_delta) for one in self.accounts), key=lambda answer: answer.epsilon)
+
+    def get_delta(self, target_epsilon: float) -> Answer:
+        return max((one.get_delta(target_epsilon) for one in self.accounts), key=lambda answer: answer.delta)
+
+    def curve(self, epsilons: npt.ArrayLike) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.max([one.curve(epsilons) for one in self.accounts], axis=0)
+        return found
 
 
 @dataclass(frozen=True)
 class Threat:
-    """One view of the worst cluster."""
+    """One view: the guarantee that holds in every cluster, and the curve of those that it was drawn for."""
 
     view: str
     sees: str
     cluster_size: int
+    """Of the worst cluster at the scenario's delta."""
     answer: Answer
     at_epsilon: Answer
-    account: Account
+    account: Worst
+    drawn: tuple[int, ...]
+    """The sizes of the clusters whose curves the drawn one is the largest of; all of them where that takes no time."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +95,15 @@ def threats(
         many = colluders if view == "coalition" else 0
         worst = account_clusters(view, sizes, delta, colluders=many, **shared)
         size = worst.worst_size
-        accountant = account(
-            view,
-            cluster_size=size,
-            colluders=min(many, size - 1),
-            thorough=False,
-            **shared,
-        )
+        accounts = {
+            n: account(view, cluster_size=n, colluders=min(many, n - 1), thorough=False, **shared)
+            for n in sorted(sizes)
+        }
+        some = sorted({min(sizes), size, max(sizes)})
+        drawn = tuple(accounts) if view in CLOSED_FORM or len(accounts) <= MOST_SIZES else tuple(some)
         sees = SEES[view] + (f" ({min(many, size - 1)} of them)" if view == "coalition" else "")
-        found.append(Threat(view, sees, size, worst.worst, accountant.get_delta(epsilon), accountant))
+        at_epsilon = Worst(tuple(accounts.values())).get_delta(epsilon)
+        curves = Worst(tuple(accounts[n] for n in drawn))
+        found.append(Threat(view, sees, size, worst.worst, at_epsilon, curves, drawn))
     span = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
     return Threats(found, span, parameters.alpha, parameters.theta, delta)

@@ -8,20 +8,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import VIEWS, Account, account
+from p2p_labeldp.privacy import VIEWS, Answer, account
 
 SUFFIXES = (".png", ".svg", ".pdf")
-POINTS = 60
+POINTS = 30
+BETWEEN = 10
+"""Drawn for each point that is computed: delta is convex in e^epsilon, so that chords over it lie above the truth."""
 LEAST_DELTA = 1e-9  # smaller ones promise nothing more: they are left out of the figure
 LARGEST_EPSILON = 10.0
 
 
+class Accountant(Protocol):
+    """Who can be asked for both halves of a promise."""
+
+    def get_epsilon(self, target_delta: float, /) -> Answer: ...
+
+    def curve(self, epsilons: npt.ArrayLike, /) -> npt.NDArray[np.float64]: ...
+
+
 def draw_curves(
-    accountants: Mapping[str, Account], path: Path, *, title: str = "", delta: float | None = None, points: int = POINTS
+    accountants: Mapping[str, Accountant], path: Path, *, title: str = "", delta: float | None = None, points: int = POINTS
 ) -> None:
     """One curve for each named accountant, on a logarithmic scale of delta; the format is the file's suffix.
 
@@ -35,9 +47,10 @@ def draw_curves(
         last = min(accountant.get_epsilon(LEAST_DELTA).epsilon, LARGEST_EPSILON)
         # Dense at both ends, where curves bend.
         epsilons = last * (1 - np.cos(np.linspace(0, np.pi, points))) / 2 if last > 0 else np.zeros(1)
-        deltas = accountant.curve(epsilons)
+        drawn = np.linspace(0, last, BETWEEN * len(epsilons))
+        deltas = np.interp(np.exp(drawn), np.exp(epsilons), accountant.curve(epsilons))
         shown = deltas > 0
-        axes.plot(epsilons[shown], deltas[shown], label=name, linestyle=("-", "--", "-.", ":")[place % 4])
+        axes.plot(drawn[shown], deltas[shown], label=name, linestyle=("-", "--", "-.", ":")[place % 4])
     if delta is not None:
         axes.axhline(delta, color="0.5", linewidth=0.8, label=f"delta = {delta:.3g}")
     axes.set(yscale="log", ylim=(LEAST_DELTA, 1), xlabel="epsilon", ylabel="delta(epsilon)", title=title)

@@ -166,3 +166,14 @@ def test_p_values_of_honest_coins_are_rarely_small() -> None:
         tests: list[FitTest] = fit_tests(sample, PARAMETERS)
         small += sum(test.p_value < 0.05 for test in tests)
     assert small < 100
+
+
+def test_p_values_do_not_hang_on_the_order_in_which_choices_were_traced() -> None:
+    choices = [
+        (place, own, 40, own, place, 0) for own, place in enumerate(np.random.default_rng(1).integers(40, size=40))
+    ]
+    samples = [Sample(), Sample()]
+    for sample, order in zip(samples, (choices, choices[::-1]), strict=True):
+        for choice in order:
+            sample.choice(*map(int, choice))
+    assert fit_tests(samples[0], PARAMETERS) == fit_tests(samples[1], PARAMETERS)
