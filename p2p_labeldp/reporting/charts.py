@@ -28,6 +28,7 @@ from p2p_labeldp.reporting.svg import (
 
 LEFT, RIGHT, TOP = 66.0, 12.0, 10.0
 ROW = 19.0  # of text
+HEIGHT = 250.0  # of the curves' part of a chart
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def line_chart(
     up: Axis,
 ) -> Markup:
     """Curves over common axes."""
-    body_height = 250.0
+    body_height = HEIGHT
     legend = _legend([curve.name for curve in curves], TOP + body_height + 54) if len(curves) > 1 else []
     bottom = TOP + body_height
     xs = Scale(across.low, across.high, LEFT, WIDTH - RIGHT, across.log)

@@ -82,7 +82,7 @@ def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
             "size-chart", "Cluster sizes", said, edges, [size for size, _ in ordered], across, "users",
             level=float(least) if least > 1 else None,
         )  # fmt: skip
-        caption = f"{said}. The smallest ones protect least."
+        caption = f"{said}. As a rule the smallest ones protect least."
         caption += f" The line is the promised minimum, {least:,}: users abstain below it." if least > 1 else ""
         rows = [(f"{cluster}", f"{size:,}") for size, cluster in ordered]
         data = Table("Cluster sizes", ("cluster", "users"), rows, frozenset({0, 1}))
@@ -91,7 +91,7 @@ def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
         chart = columns(
             "size-chart", "Cluster sizes", said, edges_.tolist(), counts.tolist(), "users in a cluster", "clusters"
         )
-        caption = f"{said}. The smallest ones protect least."
+        caption = f"{said}. As a rule the smallest ones protect least."
         rows = [
             (f"{low:,.0f} to {high:,.0f}", f"{count:,}")
             for low, high, count in zip(edges_[:-1].tolist(), edges_[1:].tolist(), counts.tolist(), strict=True)

@@ -1,34 +1,34 @@
 """What a run promises about each view, as the summary says it, and the delta(epsilon) curve of every promise.
 
-A curve is never better than the promise. Where the promise is that of a cluster whose account can be asked again, the
-curve is the account's own; it must give back the promise, or something is wrong with the folder, and the page says so.
-Where the promise rests on the flips alone it is the flips' curve. Anywhere else, and where asking would take too long,
-it is what (epsilon0, delta0) implies by itself, for any mechanism whatever:
+A curve is never better than the promise. Where the promise is that of clusters whose accounts can be asked again, the
+curve is the largest of theirs; it must give back the promise, or something is wrong with the folder, and the page says
+so. Where the promise rests on the flips alone it is the flips' curve. Anywhere else, and where asking would take too
+long, it is what (epsilon0, delta0) implies by itself, for any mechanism whatever:
 
     delta(epsilon) <= delta0 + (1 - delta0) (e^epsilon0 - e^epsilon) / (1 + e^epsilon0)   below epsilon0, then delta0.
 
-delta is convex in e^epsilon, being a sum of max(0, p - e^epsilon q): chords over e^epsilon between computed points lie
-above it. (It is not convex in epsilon: the flips' own curve is concave there.)
+delta is convex in e^epsilon, being a sum of max(0, p - e^epsilon q), and so is the largest of several such curves:
+chords over e^epsilon between computed points lie above it. (It is not convex in epsilon: the flips' own curve is
+concave there.)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from p2p_labeldp.privacy import Account, account
-from p2p_labeldp.privacy.views import CLOSED_FORM, VIEWS
+from p2p_labeldp.engines.guarantees import FRESH
+from p2p_labeldp.privacy import Account
+from p2p_labeldp.privacy.views import VIEWS
+from p2p_labeldp.reporting.accounts import CLOSED_POINTS, Ground
 from p2p_labeldp.reporting.recorded import Promise, Recorded
+from p2p_labeldp.reporting.traffic import Traffic
+from p2p_labeldp.reporting.words import rounded_up
 
-SMALL, LARGE = 200, 2000
-"""Users in a cluster: up to SMALL a point costs about 10 milliseconds, up to LARGE some 200; beyond, seconds."""
-MANY, FEW, CHEAP = 20, 10, 30
-"""Points computed of the one and the other, and of the shuffled view, whose points cost a few milliseconds."""
-CLOSED_POINTS = 61
 SUB = 6
 """Points drawn between two computed ones, on the chord, which is no straight line on these scales."""
 _FITS = 1e-6
@@ -42,6 +42,8 @@ class Curve:
     how: str
     """"account", "flips" or "implied"."""
     computed: int
+    some: tuple[int, ...] = ()
+    """The sizes of the clusters whose curve it is, where there are others."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,33 @@ class Promises:
     """Views of which nothing is promised."""
     doubts: list[str]
     """What does not fit the scenario."""
+    silent: bool = False
+    """Everyone abstained: there is nothing to see."""
+    colluding: Promise | None = None
+    """Against the learner with all the users who pool with it in this run."""
+    local_epsilon: float = math.inf
+    """What an honest user's flips guarantee by themselves, over all rounds, without any delta."""
+
+    def says_nothing(self, view: str) -> bool:
+        """Whether it is proved that what a view shows does not depend on any label."""
+        return self.silent or any(
+            curve.view == view and curve.how != "implied" and not curve.some and curve.deltas[0] == 0
+            for curve in self.curves
+        )
 
 
 def epsilon_of(promise: Promise) -> float:
     return math.inf if isinstance(promise.epsilon, str) else float(promise.epsilon)
+
+
+def headline(recorded: Recorded, promises: Promises) -> tuple[str, Promise] | None:
+    """The view and the promise that a run is judged by: the learner's, with whoever pools with it."""
+    privacy = recorded.summary.privacy
+    if "model" in privacy:
+        return "model", privacy["model"]
+    if promises.colluding is not None:
+        return "coalition", promises.colluding
+    return ("learner", privacy["learner"]) if "learner" in privacy else None
 
 
 def least_delta(privacy: dict[str, Promise]) -> float:
@@ -63,31 +88,79 @@ def least_delta(privacy: dict[str, Promise]) -> float:
     return max(1e-12, 10.0 ** (math.floor(math.log10(min(stated, default=1e-6))) - 3))
 
 
-def promised(recorded: Recorded) -> Promises:
+def promised(recorded: Recorded, traffic: Traffic | None = None) -> Promises:
     """A curve for every view that is promised something."""
+    ground = Ground.of(recorded, traffic)
     curves: list[Curve] = []
-    without, doubts = [], []
+    without: list[str] = []
+    doubts = _inconsistent(ground)
     floor = least_delta(recorded.summary.privacy)
     for view, promise in recorded.summary.privacy.items():
         epsilon = epsilon_of(promise)
         if epsilon == math.inf:
             without.append(view)
             continue
-        accountant, points, how = _accountant(recorded, view, promise)
-        if accountant is not None:
-            delta = accountant.get_delta(epsilon).delta
-            if _fits(delta, promise):
-                found = _sampled(accountant, epsilon, floor, points)
-                curves.append(Curve(view, *_chords(found), how, len(found)))
-                continue
-            silent = epsilon == 0 and recorded.summary.reports == 0  # everyone abstained
-            if delta > promise.delta and not silent and (promise.method == "exact" or how == "flips"):
-                doubts.append(
-                    f"The summary promises epsilon {epsilon:.4g} at delta {promise.delta:.3g} against {view}, but the "
-                    f"account of this scenario gives delta {delta:.3g} there: the folder may have been changed."
-                )
+        doubts += _misplaced(ground, view, promise)
+        rests = ground.rests(view, promise)
+        accounts = rests.accounts
+        if accounts and _fits(_largest(accounts, epsilon), promise):
+            found = _sampled(accounts, epsilon, floor, rests.points)
+            curves.append(Curve(view, *_chords(found), rests.how, len(found), rests.some))
+            continue
+        doubts += _too_good(view, promise, [*accounts, *rests.demand])
         curves.append(_implied(view, promise, epsilon))
-    return Promises(curves, without, doubts)
+    flips = ground.flips
+    local = math.inf if flips is None else flips.local_epsilon
+    return Promises(curves, without, doubts, ground.silent, ground.colluding(), local)
+
+
+def _inconsistent(ground: Ground) -> list[str]:
+    """What summary and scenario say differently."""
+    summary, mechanism = ground.recorded.summary, ground.recorded.scenario.mechanism
+    found = []
+    if ground.exchanged and not math.isclose(summary.alpha or 0.0, mechanism.alpha, rel_tol=1e-9):
+        found.append(
+            f"The summary says alpha {summary.alpha:.4g}, but the scenario {mechanism.alpha:.4g}: the folder may have "
+            "been changed."
+        )
+    finite = [view for view, promise in summary.privacy.items() if view in VIEWS and epsilon_of(promise) < math.inf]
+    if ground.exchanged and FRESH in ground.misbehaving and finite:
+        found.append(
+            f"The summary promises something against {', '.join(finite)}, though users make new noise for every asker: "
+            "the folder may have been changed."
+        )
+    return found
+
+
+def _misplaced(ground: Ground, view: str, promise: Promise) -> list[str]:
+    """Whether a promise names a cluster that did not take part."""
+    size, span = promise.cluster_size, ground.recorded.summary.cluster_sizes
+    if size is None or not ground.exchanged:
+        return []
+    known = ground.sizes
+    if size in known if known is not None else span is None or span.smallest <= size <= span.largest:
+        return []
+    return [
+        f"The summary’s promise against {view} is that of a cluster of {size:,} users, but no cluster that took part "
+        "has so many: the folder may have been changed."
+    ]
+
+
+def _too_good(view: str, promise: Promise, accounts: Sequence[Account]) -> list[str]:
+    """Whether a promise is better than some account that it must not be better than."""
+    epsilon = epsilon_of(promise)
+    for accountant in accounts:
+        if accountant.get_delta(epsilon).delta <= promise.delta * (1 + _FITS) + 1e-15:
+            continue
+        # Bounds on epsilon and on delta are found in different ways: the promise is compared with its own kind.
+        least = accountant.get_epsilon(promise.delta).epsilon
+        if least > epsilon * (1 + _FITS) + 1e-12:
+            return [
+                f"The summary promises epsilon {rounded_up(epsilon, 4)} at delta {rounded_up(promise.delta)} against "
+                f"{view}, but the account of this scenario gives epsilon {rounded_up(least, 4)} there: the folder may "
+                "have been changed."
+            ]
+    return []
 
 
 def _fits(delta: float, promise: Promise) -> bool:
@@ -97,45 +170,17 @@ def _fits(delta: float, promise: Promise) -> bool:
     return promise.delta * 0.999 - 1e-15 <= delta <= promise.delta * (1 + _FITS) + 1e-15
 
 
-def _accountant(recorded: Recorded, view: str, promise: Promise) -> tuple[Account | None, int, str]:
-    """Whose account a promise is, how many points of it to compute, and what it rests on."""
-    summary, mechanism = recorded.summary, recorded.scenario.mechanism
-    if summary.mechanism != "peer_to_peer" or summary.alpha is None:
-        return None, 0, ""
-    shared: dict[str, Any] = {
-        "alpha": summary.alpha,
-        "labels": max(2, summary.labels),
-        "rounds": mechanism.rounds,
-        "noise": mechanism.noise,
-    }
-    size = promise.cluster_size
-    if view not in VIEWS:
-        return None, 0, ""
-    if size is None:
-        flips = account("auditor", cluster_size=1, theta=1.0, **shared)
-        return flips, CLOSED_POINTS, "flips"
-    if size < 1:
-        return None, 0, ""
-    if view in CLOSED_FORM:
-        points = CLOSED_POINTS if mechanism.noise == "sticky" or mechanism.rounds == 1 else FEW
-    elif summary.missing or size > LARGE or (mechanism.noise == "fresh" and mechanism.rounds > 1):
-        return None, 0, ""
-    else:
-        points = CHEAP if view == "shuffle" else MANY if size <= SMALL else FEW
-    colluders = min(promise.colluders or 0, size - 1) if view == "coalition" else 0
-    accountant = account(view, cluster_size=size, theta=mechanism.theta, colluders=colluders, thorough=False, **shared)
-    return accountant, points, "account"
+def _largest(accounts: Sequence[Account], epsilon: float) -> float:
+    return max(0.0, *(accountant.get_delta(epsilon).delta for accountant in accounts))
 
 
-def _sampled(accountant: Account, promised: float, floor: float, points: int) -> list[tuple[float, float]]:
-    """Points of a curve from 0 on, the promised one among them, more where it falls steeply; ends below ``floor``."""
-
-    def delta(epsilon: float) -> float:
-        return max(0.0, accountant.get_delta(epsilon).delta)
-
+def _sampled(accounts: Sequence[Account], promised: float, floor: float, points: int) -> list[tuple[float, float]]:
+    """Points of the largest curve from 0 on, the promised one among them, more where it falls steeply; ends below
+    ``floor``. All accounts are asked at the same epsilons, between which chords then lie above all of them."""
     closed = points == CLOSED_POINTS  # of which all of the curve costs nothing
-    top = max(promised, min(accountant.local_epsilon, (10 if closed else 2) * max(promised, 0.05)))
-    known = {epsilon: delta(epsilon) for epsilon in (0.0, promised, top)}
+    local = max(accountant.local_epsilon for accountant in accounts)
+    top = max(promised, min(local, (10 if closed else 2) * max(promised, 0.05)))
+    known = {epsilon: _largest(accounts, epsilon) for epsilon in (0.0, promised, top)}
 
     def height(epsilon: float) -> float:
         return math.log10(max(known[epsilon], floor))
@@ -151,7 +196,7 @@ def _sampled(accountant: Account, promised: float, floor: float, points: int) ->
             break
         _, left, right = max(gaps)
         middle = (left + right) / 2
-        known[middle] = delta(middle)
+        known[middle] = _largest(accounts, middle)
     ordered = sorted(known)
     below = [place for place, epsilon in enumerate(ordered) if known[epsilon] <= floor and epsilon >= promised]
     last = below[0] if below else len(ordered) - 1

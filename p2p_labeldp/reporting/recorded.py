@@ -75,6 +75,13 @@ class Attack(Struct, frozen=True):
     honest_accuracy: Share | None = None
 
 
+class Part(Struct, frozen=True):
+    """Who plays or looks for one adversary."""
+
+    kind: str
+    members: tuple[Count, ...] = ()
+
+
 class Fault(Struct, frozen=True):
     rule: str
     fired: Count
@@ -87,14 +94,14 @@ class Summary(Struct, frozen=True):
     labels: Annotated[int, Meta(ge=1, lt=2**15)]
     clusters: Count
     reports: Count
-    engine: str
+    engine: Literal["actors", "vectorized", "deployment"]
     noisy_sha256: str
     mechanism: str
     privacy: dict[str, Promise]
     messages: Count = 0
     seed: Count = 0
     coins: str = "seeded"
-    hosting: str | None = None
+    hosting: Literal["user", "cluster"] | None = None
     hosts: Count | None = None
     alpha: Share | None = None
     trust: str = ""
@@ -111,12 +118,15 @@ class Summary(Struct, frozen=True):
     outcomes_by_round: tuple[dict[str, Count], ...] = ()
     missing: tuple[Count, ...] = ()
     missing_hosts: tuple[str, ...] = ()
+    adversaries: tuple[Part, ...] = ()
     attacks: tuple[Attack, ...] = ()
     faults: tuple[Fault, ...] = ()
     delivery: dict[str, Count] = {}
     warnings: tuple[str, ...] = ()
     virtual_seconds: Size | None = None
     seconds: Size | None = None
+    workers: Any = None
+    """What each worker did of a run that was split."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from p2p_labeldp.reporting import words
+from p2p_labeldp.reporting import claims, words
 from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, dot_rows
 from p2p_labeldp.reporting.labels import cluster_section
 from p2p_labeldp.reporting.messages import exchange_section, message_section
 from p2p_labeldp.reporting.privacy import privacy_section
-from p2p_labeldp.reporting.promises import epsilon_of, promised
+from p2p_labeldp.reporting.promises import Promises, epsilon_of, headline, promised
 from p2p_labeldp.reporting.recorded import Attack, Recorded, Summary, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
 
@@ -32,7 +32,7 @@ def run_page(path: Path) -> Page:
 
 def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
     summary = recorded.summary
-    promises = promised(recorded)
+    promises = promised(recorded, traffic)
     sections = [
         privacy_section(recorded, promises),
         _accuracy(summary),
@@ -53,23 +53,25 @@ def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
         footer += " It shows true labels, which only a simulation knows."
     return Page(
         title=words.title_of(recorded),
-        verdict=words.verdict(recorded),
-        lead=words.what_was_run(recorded),
-        tiles=_tiles(summary),
+        verdict=claims.verdict(recorded, promises),
+        lead=[*words.what_was_run(recorded), *filter(None, [claims.target(recorded, promises)])],
+        tiles=_tiles(recorded, promises),
         warnings=[*summary.warnings, *promises.doubts],
         sections=[section for section in sections if section is not None],
         footer=footer,
     )
 
 
-def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
-    view = "model" if "model" in summary.privacy else "learner"
+def _tiles(recorded: Recorded, promises: Promises) -> list[tuple[str, str, str]]:
+    summary = recorded.summary
     tiles = []
-    if view in summary.privacy:
-        promise = summary.privacy[view]
+    if judged := headline(recorded, promises):
+        view, promise = judged
         epsilon = epsilon_of(promise)
-        shown = "∞" if epsilon == math.inf else f"{epsilon:.3g}"
-        tiles.append((shown, f"epsilon against {words.who(view)}", f"at delta {promise.delta:.2g}"))
+        shown = "∞" if epsilon == math.inf else words.rounded_up(epsilon)
+        tiles.append(
+            (shown, f"epsilon against {words.who(view, promise)}", f"at delta {words.rounded_up(promise.delta)}")
+        )
     if summary.accuracy is not None:
         beside = summary.nonprivate_accuracy
         more = "" if beside is None else f"{beside:.3f} without privacy"
@@ -138,7 +140,7 @@ def _advantages(measured: list[Attack]) -> Figure:
         assert attack.advantage is not None
         value, low, high = attack.advantage
         label = f"{attack.kind.replace('_', ' ')} ({attack.view})"
-        bound = "no bound" if attack.bound is None else f"bound {attack.bound:.3f}"
+        bound = "no bound" if attack.bound is None else f"bound {words.rounded_up(attack.bound)}"
         rows.append(Dots(label, after=value, interval=(low, high), limit=attack.bound, words=f"{value:.3f}, {bound}"))
     every = [each for row in rows for each in (*(row.interval or ()), row.limit) if each is not None]
     axis = Axis("advantage over guessing (0: none, 1: certainty)", min(0.0, *every), max(0.05, *every) * 1.05)
@@ -168,11 +170,11 @@ def _attack_table(measured: list[Attack]) -> Table:
             ),
             f"{value:.3f}",
             f"{low:.3f} to {high:.3f}",
-            "none" if attack.bound is None else f"{attack.bound:.3f}",
+            "none" if attack.bound is None else words.rounded_up(attack.bound),
         ]
         for rate in attack.true_rates:
             told = attack.trials / 4 * rate.false_rate >= FEWEST_ACCUSED
-            bound = "none" if rate.bound is None else f"{rate.bound:.3f}"
+            bound = "none" if rate.bound is None else words.rounded_up(rate.bound)
             row.append(f"{rate.value:.3f} ({bound})" if told else f"too few trials ({bound})")
         row += [""] * (len(rates) - len(attack.true_rates))
         rows.append([*row[: 6 + len(rates)], f"{attack.trials:,}"])
@@ -245,10 +247,13 @@ def _again(recorded: Recorded) -> Section:
     else:
         command = f"p2p-labeldp run scenario.toml --engine {summary.engine}"
         command += f" --hosting {summary.hosting}" if summary.hosting else ""
+        command += " --dask ADDRESS" if summary.workers is not None else ""
     blocks: list[Block] = [
         Text("In the run folder, whose scenario.toml has every key filled in and the seed:"),
         Code("Command", command),
     ]
+    if summary.workers is not None:
+        blocks.append(Text("ADDRESS is that of a Dask scheduler; how many workers it has makes no difference."))
     if summary.coins == "seeded":
         said = "The same noisy data set must come out"
         said += " if the same users stay to the end" if recorded.deployed and summary.missing else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 
 from p2p_labeldp.privacy.views import SEES
 from p2p_labeldp.reporting.recorded import Attack, Promise, Recorded
@@ -101,14 +102,23 @@ def sees(view: str, mechanism: str) -> str:
     return "every label that is handed over, and whose it is"
 
 
-def odds(epsilon: float) -> str:
-    """epsilon as a factor on odds."""
+def rounded_up(value: float, digits: int = 3) -> str:
+    """A number as text with so many digits that matter, never below the number: for what is promised as "at most"."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    # The shortest decimal that reads back as this number, so that 0.1 stays 0.1.
+    near = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value))))
+    return f"{float(near):.{digits}g}"
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon, never below it."""
     if epsilon == math.inf:
         return "no limit"
     if epsilon > 30:
-        return f"e^{epsilon:.3g}"
-    factor = math.exp(epsilon)
-    return f"{factor:,.0f}" if factor >= 1000 else f"{factor:.3g}"
+        return f"e^{rounded_up(epsilon)}"
+    times = math.exp(epsilon) * (1 + 1e-15) if epsilon else 1.0
+    return f"{math.ceil(times):,}" if times > 999 else rounded_up(times)
 
 
 def plural(count: int, noun: str) -> str:
@@ -129,35 +139,6 @@ def title_of(recorded: Recorded) -> str:
     return f"{data[:1].upper()}{data[1:]}: {plural(recorded.summary.users, 'user')}"
 
 
-def verdict(recorded: Recorded) -> str:
-    """The run in one sentence."""
-    summary = recorded.summary
-    view = "model" if "model" in summary.privacy else "learner"
-    promise = summary.privacy.get(view)
-    parts = []
-    if promise is not None:
-        epsilon = math.inf if isinstance(promise.epsilon, str) else promise.epsilon
-        if epsilon == math.inf:
-            parts.append(f"Nothing is promised against {who(view)}")
-        else:
-            most = "" if promise.method == "exact" else "at most "
-            change = f"changes the odds of any guess about a label {odds(epsilon)}-fold at most"
-            said = change if epsilon > 0 else "says nothing about any label"
-            at = f"epsilon is {most}{epsilon:.3g} at delta {promise.delta:.2g}"
-            parts.append(f"Against {who(view)}, {at}: what it sees {said}")
-    if summary.accuracy is not None:
-        beside = ""
-        if summary.nonprivate_accuracy is not None:
-            gap = summary.nonprivate_accuracy - summary.accuracy
-            far = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}" if abs(gap) >= 0.0005 else "equal to"
-            beside = f", {far} that of a model without privacy"
-        parts.append(f"the model's test accuracy is {summary.accuracy:.3f}{beside}")
-    elif summary.accuracy_reason:
-        parts.append(f"there is no accuracy: {summary.accuracy_reason}")
-    sentence = "; ".join(parts)
-    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
-
-
 def what_was_run(recorded: Recorded) -> list[str]:
     """Paragraphs for someone who has not seen the scenario."""
     summary = recorded.summary
@@ -169,10 +150,6 @@ def what_was_run(recorded: Recorded) -> list[str]:
     troubles = _troubles(recorded)
     if troubles:
         paragraphs.append(troubles)
-    if summary.target_epsilon is not None:
-        paragraphs.append(
-            f"The scenario asked for epsilon {summary.target_epsilon:g}, and the noise was chosen to meet it."
-        )
     return paragraphs
 
 
@@ -279,16 +256,21 @@ GLOSSARY = (
     ("alpha", "the probability that a user flips her label before anyone sees it; with more than two labels a flip "
      "moves to one of the others at random."),
     ("theta", "the probability that a user forwards the label she was told; otherwise she drops it."),
-    ("epsilon", "how much someone can learn about one label: whatever he sees, the odds that it is one label rather "
-     "than another change by a factor of e^epsilon at most. 0 means nothing at all; 0.7 doubles the odds; above 3 "
-     "there is little protection."),
-    ("delta", "the probability with which that promise may fail. It must be much smaller than one over the number of "
-     "users."),
-    ("delta(epsilon) curve", "a view has many (epsilon, delta) pairs; the curve has all of them, and lower is better."),
-    ("view", "everything one onlooker gets to see: the learner sees reports, a network observer every message."),
-    ("exact, proved bound", "an exact epsilon is attained by some data; a proved bound may be larger than the truth, "
-     "never smaller. Both hold whatever the onlooker knows beforehand, and for one label replaced by another."),
-    ("noisy label", "a user’s label after her flip; one flip serves everyone who asks her in a round."),
+    ("epsilon", "how much someone can learn about one label who knows everyone else’s: whatever he sees is at most "
+     "e^epsilon times as likely with one label as with another, plus delta. At 0 nothing but delta is left, at 0.7 the "
+     "factor is about 2, and above 3, where it is more than 20, there is little protection."),
+    ("delta", "what is added to that. It is not the probability that the promise fails: some of what may be seen can "
+     "tell more than e^epsilon, and that more often than delta. It should be much smaller than one over the number of "
+     "users; where none was chosen it is at most that, and may be equal to it."),
+    ("delta(epsilon) curve", "a view has many (epsilon, delta) pairs; a curve shows pairs that hold, for the clusters "
+     "that its caption names, and lower is better."),
+    ("view", "everything one onlooker gets to see: the learner sees reports, a network observer every answer and "
+     "report on the wire."),
+    ("exact, proved bound", "an exact epsilon is attained by some data, but for rounding up; a proved bound may be "
+     "larger than the truth, never smaller. Both hold whatever the onlooker knows of the others’ labels, and for one "
+     "label replaced by another."),
+    ("noisy label", "a user’s label after her flip; an honest user’s one flip serves everyone who asks her in a "
+     "round."),
     ("phi", "how mixed clusters are: the mean distance between a user’s own label probabilities and her cluster’s; "
      "known for synthetic data only."),
     ("psi", "how far reported label shares are from the true ones in the worst cluster (0: equal, 2: nothing "

@@ -112,14 +112,14 @@ def test_bad_input_is_answered_in_one_line_and_touches_nothing(
 
 
 def test_a_sweep_has_a_page_too(command: Command) -> None:
-    varied = ["--vary", "mechanism.alpha=0.1,0.3", "--vary", "mechanism.noise=sticky,fresh", "--workers", "1"]
+    varied = ["--vary", "mechanism.alpha=0.1,0.3", "--vary", "mechanism.theta=0.5,0.9", "--workers", "1"]
     assert command("sweep", "small.toml", *varied, "--seeds", "2", "--out", "sweep")[0] == 0
     status, out, _ = command("report", "sweep", "--json")
     assert (status, json.loads(out)["kind"]) == (0, "sweep")
     html = Path("sweep/report.html").read_text(encoding="utf-8")
     for said in (
         "4 settings, 2 seeds each",
-        "--vary mechanism.alpha=0.1,0.3 --vary mechanism.noise=sticky,fresh --seeds 2 --engine vectorized",
+        "--vary mechanism.alpha=0.1,0.3 --vary mechanism.theta=0.5,0.9 --seeds 2 --engine vectorized",
         "test accuracy (share of examples) against mechanism.alpha",
         "95% interval",
     ):

@@ -22,6 +22,7 @@ from p2p_labeldp.reporting.messages import message_section
 from p2p_labeldp.reporting.recorded import read_run
 from p2p_labeldp.reporting.report import page_of, run_page
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic, timeline
+from p2p_labeldp.reporting.words import rounded_up
 from p2p_labeldp.scenario import parse_scenario
 
 SCENARIO = """
@@ -144,12 +145,19 @@ def test_it_says_what_the_summary_says(made: Path, html: str) -> None:
     summary = json.loads((made / "summary.json").read_text())
     learner = summary["privacy"]["learner"]
     for said in (
-        f"{learner['epsilon']:.4g}", f"{learner['delta']:.3g}", f"{summary['accuracy']:.4f}",
+        rounded_up(learner["epsilon"], 4), rounded_up(learner["delta"]), f"{summary['accuracy']:.4f}",
         f"{summary['nonprivate_accuracy']:.4f}", f"{summary['messages']:,}", summary["noisy_sha256"],
         "probability 0.3 (alpha)", "probability 0.7 (theta)", "3 clusters",
         "p2p-labeldp run scenario.toml --engine actors --hosting user",
     ):  # fmt: skip
         assert said in html, said
+
+
+def test_a_run_that_was_split_is_repeated_with_workers(folder: Path, html: str) -> None:
+    assert "--dask" not in html
+    changed(folder, engine="vectorized", hosting=None, workers=[{"users": 60}])
+    said = write_report(folder).read_text(encoding="utf-8")
+    assert "p2p-labeldp run scenario.toml --engine vectorized --dask ADDRESS" in said
 
 
 def test_a_fault_that_never_fired_is_marked(html: str) -> None:
@@ -166,7 +174,7 @@ def test_whatever_a_folder_says_stays_text(folder: Path) -> None:
     summary["privacy"][HOSTILE] = summary["privacy"]["network"]
     changed(
         folder, warnings=[HOSTILE], trust=HOSTILE, accuracy_reason=HOSTILE, privacy=summary["privacy"],
-        missing_hosts=[HOSTILE], noisy_sha256=HOSTILE, engine=HOSTILE, hosting=HOSTILE,
+        missing_hosts=[HOSTILE], noisy_sha256=HOSTILE,
         messages_by_kind={HOSTILE: 3}, delivery={HOSTILE: 1}, outcomes_by_round=[{HOSTILE: 1}],
         faults=[{"rule": HOSTILE, "fired": 0}],
         attacks=[{"kind": HOSTILE, "view": HOSTILE, "attack": HOSTILE, "advantage": [0.1, 0, 0.2], "note": HOSTILE,
@@ -237,6 +245,8 @@ def without(*names: str) -> Callable[[Path], None]:
         (lambda folder: changed(folder, accuracy=1.5), "$.accuracy"),
         (lambda folder: changed(folder, accuracy=float("nan")), "summary.json"),
         (lambda folder: changed(folder, users=-1), "$.users"),
+        (lambda folder: changed(folder, engine="actors; rm"), "$.engine"),
+        (lambda folder: changed(folder, hosting="user --out ."), "$.hosting"),
         (lambda folder: changed(folder, privacy={"learner": {"epsilon": -1, "delta": 0}}), "epsilon"),
         (damage("manifest.json", '{"classes": [[]]}'), "manifest.json: classes"),
         (damage("scenario.toml", "[data]\nnam = 3\n"), "scenario.toml"),
