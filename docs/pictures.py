@@ -56,7 +56,7 @@ def sweep(folder: Path) -> None:
     """Few large clusters or many small ones, at several epsilons."""
     arguments = ["--vary", "clusters.count=1,2,4,8,16,32", "--vary", "mechanism.epsilon=0.3,1,3", "--seeds", "10"]
     base = folder / "breast-cancer.toml"
-    base.write_text('[data]\nname = "breast_cancer"\n')
+    base.write_text('[data]\nname = "breast_cancer"\n[privacy]\ndelta = 1e-4\n')
     status = command(["sweep", str(base), *arguments, "--out", str(folder / "sweep")])
     if status:
         raise SystemExit(status)

@@ -68,7 +68,7 @@ def command(
         raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.engines.sweeps import make_plan, sweep
-    from p2p_labeldp.reporting.sweeps import draw_bands
+    from p2p_labeldp.reporting.sweep_figure import draw_bands
 
     plan = make_plan(chosen, vary or (), listed, seeds=seeds, engine=engine, hosting=hosting)
     plots = _plots(plan, plot)
@@ -148,7 +148,8 @@ def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]
                 "setting": number,
                 "values": values,
                 "replicates": len(rows),
-                **{name: _estimated(rows, name) for name in ("accuracy", "epsilon.learner")},
+                "accuracy": _estimated(rows, "accuracy"),
+                "epsilon.learner": _promised(rows, "learner"),
             }
         )
     return {
@@ -157,6 +158,7 @@ def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]
         "rows": len(found.rows),
         "settings": settings,
         "failures": failed,
+        "warnings": _warnings(found),
         "files": [str(path) for path in (*_tables(found), *figures)],
     }
 
@@ -167,7 +169,32 @@ def _estimated(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | No
     known = estimate(row.get(name) for row in rows)
     if known is None:
         return None
-    return {"mean": "inf" if math.isinf(known.mean) else known.mean, "low": known.low, "high": known.high}
+    return {"mean": known.mean, "low": known.low, "high": known.high, "count": known.count}
+
+
+def _promised(rows: Sequence[dict[str, Any]], view: str) -> dict[str, Any] | None:
+    """The largest epsilon of the runs; with the largest delta it holds for each of them."""
+    from p2p_labeldp.reporting.sweeps import promised
+
+    known = promised(rows, view)
+    if known is None:
+        return None
+    return {
+        "largest": "inf" if math.isinf(known.largest) else known.largest,
+        "delta": {"smallest": known.deltas[0], "largest": known.deltas[-1]} if known.deltas else None,
+        "method": known.method,
+        "count": known.count,
+    }
+
+
+def _warnings(found: Sweep) -> list[str]:
+    """What a reader of the table must know, a line each."""
+    from p2p_labeldp.reporting.sweeps import delta_warning
+
+    warning = delta_warning(found.rows, "learner")
+    said = [warning] if warning else []
+    warned = [row["warnings"] for row in found.rows if row["warnings"]]
+    return said + ([f"{len(warned)} runs warned, first: {warned[0]}"] if warned else [])
 
 
 def _by_setting(found: Sweep) -> dict[int, list[dict[str, Any]]]:
@@ -189,25 +216,29 @@ def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for key in found.keys:
         table.add_column(key, justify="right", overflow="fold")
-    for name in ("runs", "accuracy", "epsilon, learner"):
+    for name in ("runs", "accuracy", "epsilon", "delta"):
         table.add_column(name, justify="right", no_wrap=True)
     rows = _by_setting(found)
     for number in list(rows)[:MOST_LINES]:
-        cells = [_mean(rows[number], name) for name in ("accuracy", "epsilon.learner")]
-        table.add_row(*map(show, found.settings[number]), str(len(rows[number])), *cells)
+        cells = (str(len(rows[number])), _mean(rows[number], "accuracy"), *_largest(rows[number], "learner"))
+        table.add_row(*map(show, found.settings[number]), *cells)
     console.print(table)
     if len(rows) > MOST_LINES:
         console.print(f"... and {len(rows) - MOST_LINES} settings more.")
-    console.print(f"\nMeans, ± half of the {CONFIDENCE:.0%} confidence interval of the mean; {found.engine} engine.")
+    said = (
+        f"Accuracy: mean, ± half of the {CONFIDENCE:.0%} confidence interval of the mean. "
+        f"Epsilon: against the learner, the largest of the runs, rounded up{_mixed(rows)}. "
+        f"{found.engine.capitalize()} engine."
+    )
+    console.print(f"\n{said}", soft_wrap=True)
     for line in failed[:MOST_LINES]:
         values = ", ".join(f"{key}={show(value)}" for key, value in line["values"].items()) or "the scenario"
         said = f"failed: {values}: {line['replicates']} of {found.seeds} runs: {line['reason']}"
         console.print(said, soft_wrap=True, markup=False)
     if len(failed) > MOST_LINES:
         console.print(f"... and {len(failed) - MOST_LINES} settings more failed.")
-    warned = [row["warnings"] for row in found.rows if row["warnings"]]
-    if warned:
-        console.print(f"warnings in {len(warned)} runs, first: {warned[0]}", soft_wrap=True, markup=False)
+    for warning in _warnings(found):
+        console.print(f"warning: {warning}", soft_wrap=True, markup=False)
     for metric in empty:
         console.print(f"no figure of {metric}: no row has a number for it", soft_wrap=True)
     from p2p_labeldp.engines.sweeps.tables import has_parquet
@@ -219,10 +250,32 @@ def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], 
 
 
 def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
-    from p2p_labeldp.reporting.sweeps import estimate
+    from p2p_labeldp.reporting.sweeps import estimate, of_runs
 
     known = estimate(row.get(name) for row in rows)
     if known is None:
         return "-"
     half = "" if known.half_width is None else f" ± {known.half_width:.4f}"
-    return f"{known.mean:.4f}{half}"
+    return f"{known.mean:.4f}{half}{of_runs(known.count, len(rows))}"
+
+
+def _largest(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str]:
+    """The largest epsilon, and the deltas of the runs."""
+    from p2p_labeldp.reporting.sweeps import of_runs, promised, show_deltas
+    from p2p_labeldp.reporting.words import rounded_up
+
+    known = promised(rows, view)
+    if known is None:
+        return "-", "-"
+    return f"{rounded_up(known.largest, 4)}{of_runs(known.count, len(rows))}", show_deltas(known.deltas)
+
+
+def _mixed(rows: dict[int, list[dict[str, Any]]]) -> str:
+    """Where some runs of a setting have an exact epsilon and others have not: what the largest is then."""
+    from p2p_labeldp.reporting.sweeps import promised
+    from p2p_labeldp.reporting.words import METHODS
+
+    every = [promised(each, "learner") for each in rows.values()]
+    worst = {known.methods[-1] for known in every if known is not None and len(known.methods) > 1}
+    said = " or ".join(sorted(METHODS.get(name, name) for name in worst))
+    return f" ({said}, where some runs are that and others exact)" if said else ""

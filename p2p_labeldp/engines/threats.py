@@ -19,7 +19,6 @@ from p2p_labeldp.privacy import SEES, VIEWS, Account, Answer, account, account_c
 from p2p_labeldp.privacy.views import CLOSED_FORM
 from p2p_labeldp.scenario import Scenario
 
-
 MOST_SIZES = 3  # whose curves are drawn, of views that take long
 
 

@@ -48,8 +48,8 @@ TRUST = {
     "uniform_rr": "Nobody need be trusted: each user can replace her own label before it leaves her.",
     "cluster_rr": "A curator is trusted with every true label; the learner sees noisy labels only.",
     "centralized": "A curator is trusted with every true label; the learner sees noisy labels and noisy histograms.",
-    "peer_to_peer": "Peers are trusted to follow the protocol and not to pool what they saw with the learner; each sees one "
-    "noisy label a round. Against those who pool, the flips alone protect.",
+    "peer_to_peer": "Peers are trusted to follow the protocol and not to pool what they saw with the learner; "
+    "each sees one noisy label a round. Against those who pool, the flips alone protect.",
     "shuffle": "A shuffler is trusted not to tell the learner whose noisy label is whose; it sees every noisy label.",
     "rr_with_prior": "A curator is trusted with every true label, to estimate the clusters' priors; "
     "with a public prior nobody is.",

@@ -33,7 +33,12 @@ class Accountant(Protocol):
 
 
 def draw_curves(
-    accountants: Mapping[str, Accountant], path: Path, *, title: str = "", delta: float | None = None, points: int = POINTS
+    accountants: Mapping[str, Accountant],
+    path: Path,
+    *,
+    title: str = "",
+    delta: float | None = None,
+    points: int = POINTS,
 ) -> None:
     """One curve for each named accountant, on a logarithmic scale of delta; the format is the file's suffix.
 

@@ -11,7 +11,7 @@ import pytest
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines import dask_cluster
-from p2p_labeldp.engines.sweeps import tables, workers
+from p2p_labeldp.engines.sweeps import read_sweep, tables, workers
 
 SCENARIO = """
 [data]
@@ -59,7 +59,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 def test_a_sweep_prints_a_table_and_leaves_tables_and_a_figure(command: Command, tmp_path: Path) -> None:
     status, out, err = command(*VARY, "--seeds", "2", "--workers", "1")
     assert (status, err) == (0, "")
-    for word in ("mechanism.alpha", "learner.correct", "accuracy", "epsilon, learner", "0.05", "false", " ± "):
+    for word in ("mechanism.alpha", "learner.correct", "accuracy", "epsilon", "delta", "0.05", "false", " ± "):
         assert word in out
     assert sorted(path.name for path in (tmp_path / "runs" / "small-sweep").iterdir()) == [
         "accuracy-by-mechanism.alpha.png", "accuracy-by-mechanism.alpha.svg",
@@ -77,9 +77,43 @@ def test_json_is_one_object(command: Command, tmp_path: Path) -> None:
         {"mechanism.kind": "none"},
     ]
     assert found["settings"][0]["accuracy"]["low"] <= found["settings"][0]["accuracy"]["mean"]
-    assert found["settings"][1]["epsilon.learner"] == {"mean": "inf", "low": None, "high": None}
+    rows = read_sweep(tmp_path / "here").rows
+    assert found["settings"][0]["epsilon.learner"] == {
+        "largest": max(row["epsilon.learner"] for row in rows if row["setting"] == 0),
+        "delta": {"smallest": 0.001, "largest": 0.001}, "method": "exact", "count": 2,
+    }  # fmt: skip
+    assert found["settings"][1]["epsilon.learner"]["largest"] == "inf"
+    assert found["warnings"] == []
     assert all((tmp_path / path).exists() for path in found["files"])
     assert "here/accuracy-by-mechanism.kind.png" in found["files"]
+
+
+def test_a_table_shows_the_largest_epsilon_and_how_many_runs_a_mean_has(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = iter(
+        {"accuracy": accuracy, "epsilon.learner": epsilon, "delta.learner": delta, "method.learner": method}
+        for accuracy, epsilon, delta, method in [
+            (0.5, 0.1, 1e-3, "exact"), (0.5, 1.0, 6.25e-8, "exact"), (None, 2.19722, 2.5e-4, "upper_bound"),
+            (0.75, 1.0, 6.25e-8, "exact"), (0.5, 1.0, 2.5e-4, "exact"), (0.75, 1.0, 6.25e-8, "exact"),
+        ]
+    )  # fmt: skip
+    empty = {"noisy_sha256": "", "warnings": None}
+    monkeypatch.setattr(workers, "replicate", lambda *_: {"metrics": next(told) | empty})
+    arguments = ("--vary", "mechanism.alpha=.1,.2", "--seeds", "3", "--no-report", "--plot", "phi")
+    out = command(*arguments, "--workers", "1")[1]
+    lines = [line.split() for line in out.splitlines()]
+    assert ["0.1", "3", "0.5000", "±", "0.0000", "(2", "of", "3", "runs)", "2.198", "0.00025", "to", "0.001"] in lines
+    assert ["0.2", "3", "0.6667", "±", "0.3586", "1", "6.25e-08"] in lines
+    assert "the largest of the runs, rounded up (proved bound, where some runs are that and others exact)" in out
+    warning = "epsilons at different deltas (6.25e-08 to 0.001) cannot be compared; set privacy.delta"
+    assert f"warning: {warning}\n" in out
+    found = json.loads(command(*arguments, "--json")[1])
+    assert found["warnings"] == [warning]
+    assert found["settings"][0]["accuracy"]["count"] == 2
+    assert found["settings"][0]["epsilon.learner"] == {
+        "largest": 2.19722, "delta": {"smallest": 2.5e-4, "largest": 1e-3}, "method": "upper_bound", "count": 3,
+    }  # fmt: skip
 
 
 def test_any_plot_can_be_had_later_without_computing_anything(
@@ -122,6 +156,8 @@ def test_without_pyarrow_it_says_how_to_get_parquet(command: Command, monkeypatc
     [
         (("--vary", "mechanism.alfa=.1", "--seeds", "2"), "did you mean mechanism.alpha?"),
         (("--vary", "mechanism.alpha=7", "--seeds", "2"), "must be a number from 0 to 1"),
+        (("--vary", "mechanism.epsilon=0,1", "--seeds", "2"), "mechanism.epsilon = 0 is not allowed here"),
+        (("--vary", "mechanism.noise=sticky,fresh", "--seeds", "2"), "--vary mechanism.noise: changes nothing here"),
         (("--vary", "mechanism.alpha=.1,.2", "--seeds", "2"), "runs/small-sweep: holds another sweep"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "1"), "--seeds 1: runs/small-sweep has rows of 2 seeds already"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"), "coins.seed is 0 there and 5 here"),

@@ -134,8 +134,7 @@ def test_killed_three_times_and_started_again_it_gives_the_same_bytes(whole: Swe
 
 def test_a_finished_sweep_started_again_computes_nothing(whole: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(whole.folder)
-    monkeypatch.setattr(running, "in_this_process", None)
-    monkeypatch.setattr(running, "_results", lambda task, jobs, *_: (jobs.pop() for _ in jobs))
+    monkeypatch.setattr(running, "_on_machine", lambda task, jobs, *_: (jobs.pop() for _ in jobs))
     assert sweep(plan_of(), whole.folder, workers=1, dask="127.0.0.1:1").rows == whole.rows
     assert files(whole.folder) == before
 
@@ -183,6 +182,31 @@ def test_other_versions_and_changed_data_are_another_sweep(tmp_path: Path, monke
             sweep(plan, tmp_path / "sweep", workers=1)
     data.write_text(data.read_text() + "20,0\n")
     with pytest.raises(RequestError, match=r"data.csv has changed since"):
+        sweep(plan, tmp_path / "sweep", workers=1)
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_changed_files_of_a_data_set_are_another_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    from p2p_labeldp.data.images import IDX_FILES
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "data" / "mnist").mkdir(parents=True)
+    for name in IDX_FILES:
+        (tmp_path / "data" / "mnist" / name).write_bytes(b"no pictures")
+    options: dict[str, Any] = {"data_dir": tmp_path / "data"} if way == "option" else {}
+    if way == "variable":
+        monkeypatch.setenv("P2P_LABELDP_DATA", str(tmp_path / "data"))
+    plan = plan_of("mechanism.alpha=.1", text='[data]\nname = "mnist"', seeds=1)
+    for _ in range(2):
+        found = sweep(plan, tmp_path / "sweep", workers=1, **options)
+        assert "is cut short or damaged" in found.failures[0]["reason"]
+    (tmp_path / "data").rename(tmp_path / "moved")  # the same bytes elsewhere are the same data
+    monkeypatch.setenv("P2P_LABELDP_DATA", str(tmp_path / "moved"))
+    sweep(plan, tmp_path / "sweep", workers=1)
+    (tmp_path / "moved" / "mnist" / IDX_FILES[2]).write_bytes(b"other pictures")
+    with pytest.raises(RequestError, match=rf"another sweep: mnist/{IDX_FILES[2]} has changed since"):
         sweep(plan, tmp_path / "sweep", workers=1)
 
 
@@ -360,10 +384,11 @@ def test_an_interrupt_keeps_its_rows_and_writes_their_table(
     whole: Sweep, tmp_path: Path, count: int, after: int
 ) -> None:
     made: list[int] = []
+    before = children()  # those of others
 
     def interrupted(stage: str, done: int, total: int) -> None:
         if done == after:
-            made.extend(children())
+            made.extend(set(children()) - set(before))
             raise KeyboardInterrupt
 
     with pytest.raises(RunError, match=rf"interrupted: {after} of 12 rows are kept in .*; start it again to go on"):

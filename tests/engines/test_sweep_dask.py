@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from p2p_labeldp.engines import dask_cluster
-from p2p_labeldp.engines.sweeps import Plan, Sweep, make_plan, replicate, running, sweep, workers
+from p2p_labeldp.engines.sweeps import Plan, Sweep, inputs, make_plan, replicate, running, sweep, workers
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import parse_scenario
 
@@ -136,7 +136,7 @@ def test_a_setting_that_kills_every_worker_fails_and_whoever_was_blamed_with_it_
     tried = tmp_path / "tried"  # jobs travel by value, so that a list would be another one there
 
     def make(*shared: Any) -> Callable[..., dict[str, Any]]:
-        def task(job: Any, needed: dict[str, str]) -> dict[str, Any]:
+        def task(job: Any, needed: replicate.Needed) -> dict[str, Any]:
             with tried.open("a") as file:
                 file.write(f"{job.setting}")
             if job.setting == 1 or (job.setting == 2 and tried.read_text().count("2") == 1):
@@ -168,10 +168,41 @@ def test_a_worker_with_other_versions_that_comes_later_computes_nothing(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = dask_cluster.versions()
-    monkeypatch.setattr(workers, "versions", lambda: mine | {"scipy": "1.0"})
+    monkeypatch.setattr(running, "versions", lambda: mine | {"scipy": "1.0"})
     found = sweep(plan_of("mechanism.alpha=.2", seeds=1), tmp_path, dask=cluster.scheduler_address)
     assert found.rows == ()
     assert found.failures[0]["reason"].startswith("a worker that came later has scipy ")
+
+
+def test_a_worker_whose_data_file_is_another_one_computes_nothing(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data.csv").write_text("a,ward,label\n" + "".join(f"{i},w,{i % 2}\n" for i in range(20)))
+    text = '[data]\nname = "csv"\npath = "data.csv"\ncluster_column = "ward"\n[clusters]\nmethod = "given"'
+    plan = make_plan(parse_scenario(text), ["mechanism.alpha=.2"], seeds=1)
+    options: dict[str, Any] = {"dask": cluster.scheduler_address, "data_dir": tmp_path}
+    assert len(sweep(plan, tmp_path / "same", **options).rows) == 1
+    monkeypatch.setattr(inputs, "_digest", lambda place: "0" * 64)
+    found = sweep(plan, tmp_path / "other", **options)
+    assert found.rows == ()
+    assert found.failures[0]["reason"].startswith(f"{tmp_path / 'data.csv'}: a worker's file is another one")
+
+
+def test_files_are_compared_by_name_and_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    data = parse_scenario('[data]\nname = "adult"').data
+    assert inputs.difference(data, None, {"adult/adult.data": None}) == ""
+    assert inputs.difference(data, None, {"adult/adult.data": "1"}) == "adult/adult.data: a worker has no such file"
+    folder = tmp_path / "p2p_labeldp" / "adult"
+    folder.mkdir(parents=True)
+    for name in ("adult.data", "adult.test"):
+        (folder / name).write_text(name)
+    mine = inputs.digests([("adult", ""), ("digits", "")], None)
+    assert sorted(mine) == ["adult/adult.data", "adult/adult.test"]
+    assert inputs.difference(data, None, mine) == ""
+    (folder / "adult.test").write_text("another length")
+    assert inputs.difference(data, None, mine).startswith(f"{folder / 'adult.test'}: a worker's file is another one")
+    assert inputs.difference(parse_scenario("").data, None, mine) == ""
 
 
 def test_a_scheduler_that_goes_away_leaves_the_rows(whole: Sweep, tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from p2p_labeldp.engines.runner import run
 from p2p_labeldp.engines.sweeps import Plan, make_plan
+from p2p_labeldp.engines.sweeps.replicate import metrics_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import MAX_SEED, Scenario, parse_scenario
 
@@ -91,7 +93,8 @@ def test_a_file_lists_settings_and_may_leave_one_kind_of_noise_empty(tmp_path: P
 
 
 def test_texts_may_hold_commas_in_quotes() -> None:
-    assert plan_of('data.label_column="a,b",c').settings == (("a,b",), ("c",))
+    text = '[data]\nname = "csv"\npath = "x.csv"'
+    assert plan_of('data.label_column="a,b",c', text=text).settings == (("a,b",), ("c",))
 
 
 def test_values_that_do_not_go_together_are_failures_and_not_jobs() -> None:
@@ -135,6 +138,8 @@ def test_messages_are_sent_where_something_depends_on_them(text: str, vary: str,
         (["faults.rule=loss"], r"faults are entries of a file"),
         (["mechanism.alpha=.1", "mechanism.alpha=.2"], r"mechanism.alpha: is varied twice"),
         (["mechanism.alpha=.1", "mechanism.epsilon=2"], r"mechanism.alpha and mechanism.epsilon exclude each other"),
+        (["mechanism.epsilon=0,.5"], r"epsilon = 0 is not allowed here: it means that no epsilon is asked for"),
+        (["privacy.delta=0,1e-5"], r"privacy.delta = 0 is not allowed here: it means a delta that follows"),
     ],
 )
 def test_what_cannot_be_varied_is_refused_in_a_line(vary: list[str], message: str) -> None:
@@ -154,6 +159,8 @@ def test_what_cannot_be_varied_is_refused_in_a_line(vary: list[str], message: st
         ("mechanism.alpha,mechanism.epsilon\n,\n", r":2: a value of mechanism.alpha is empty"),
         ("mechanism.theta,mechanism.alpha\n,.1\n", r":2: a value of mechanism.theta is empty"),
         ("mechanism.thetta\n.1\n", r":2: unknown key mechanism.thetta"),
+        ("mechanism.alpha,mechanism.epsilon\n.1,\n,0\n", r":3: mechanism.epsilon = 0 .*; leave the cell empty"),
+        ("mechanism.noise\nsticky\nfresh\n", r"--settings .*: mechanism.noise: changes nothing here"),
     ],
 )
 def test_a_file_of_settings_is_refused_with_its_line(tmp_path: Path, content: str, message: str) -> None:
@@ -168,3 +175,73 @@ def test_a_sweep_needs_seeds() -> None:
         plan_of(seeds=0)
     with pytest.raises(RequestError, match=r"coins\.source"):
         plan_of(text='[coins]\nsource = "system"')
+
+
+SMALL = """
+[data]
+name = "synthetic"
+users = 30
+groups = 2
+[clusters]
+method = "given"
+minimum_size = 3
+"""
+
+
+def kind(name: str) -> str:
+    return f'{SMALL}\n[mechanism]\nkind = "{name}"\n' + ("epsilon = 2.0\n" if name != "none" else "")
+
+
+IDLE = [
+    (SMALL, "mechanism.noise=sticky,fresh", "one round, and so one flip"),
+    (SMALL, "clusters.count=2,3", "clusters.method = given looks for none"),
+    (SMALL, "data.path=a,b", "for data.name = csv, not synthetic"),
+    (SMALL, "data.label_column=a,b", "for data.name = csv, not synthetic"),
+    (SMALL, "mechanism.tau=.1,.2", "for mechanism.kind = cluster_rr or centralized, not peer_to_peer"),
+    (SMALL + "[defences]\nabstain = false", "clusters.minimum_size=3,20", "defences.abstain = false"),
+    (SMALL.replace("= 3", "= 1"), "defences.abstain=true,false", "no cluster is below"),
+    (SMALL.replace("groups = 2", "labels = 3"), "data.rate=.2,.5", "two labels, and data.labels = 3"),
+    (SMALL + "[mechanism]\nalpha = 0", "learner.correct_flips=true,false", "nobody flips"),
+    ('[data]\nname = "breast_cancer"\n[clusters]\ncount = 3', "data.groups=2,3", "for data.name = synthetic or crowd"),
+    ('[data]\nname = "crowd"\nusers = 30\ngroups = 2', "data.spread=.1,2", "for data.name = synthetic, not crowd"),
+    (kind("uniform_rr"), "mechanism.theta=.5,1", "for mechanism.kind = peer_to_peer, not uniform_rr"),
+    (kind("uniform_rr"), "privacy.delta=.1,.01", "uniform_rr promises its epsilon at delta 0"),
+    (kind("cluster_rr"), "mechanism.sigma=1,2", "for mechanism.kind = centralized, not cluster_rr"),
+    (kind("cluster_rr"), "learner.correct_flips=true,false", "shuffle or uniform_rr, not cluster_rr"),
+    (kind("dp_sgd"), "learner.robust=0,.4", "dp_sgd fits by itself"),
+    (kind("none"), "mechanism.epsilon=1,2", "mechanism.kind = none adds no noise"),
+    (kind("none"), "mechanism.alpha=.1,.3", "for mechanism.kind = peer_to_peer or shuffle, not none"),
+]
+
+
+@pytest.mark.parametrize(("text", "vary", "why"), IDLE, ids=[vary for _, vary, _ in IDLE])
+def test_a_key_that_changes_nothing_is_refused_and_really_changes_nothing(text: str, vary: str, why: str) -> None:
+    key, _, values = vary.partition("=")
+    with pytest.raises(RequestError) as refused:
+        plan_of(vary, text=text)
+    assert str(refused.value).startswith(f"--vary {key}: changes nothing here: ")
+    assert why in str(refused.value)
+    runs = [parse_scenario(text, overrides=[f"{key}={value}"]) for value in values.split(",")]
+    one, other = (metrics_of(run(each, engine="vectorized").summary) for each in runs)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("text", "vary"),
+    [
+        (SMALL, ("mechanism.noise=sticky,fresh", "mechanism.rounds=1,2")),
+        (SMALL, ("clusters.count=2,3", "clusters.method=given,kmeans")),
+        (kind("uniform_rr"), ("mechanism.theta=.5,1", "mechanism.kind=uniform_rr,peer_to_peer")),
+        ('[data]\nname = "digits"', ("data.path=a.csv,b.csv", "data.name=digits,csv")),
+        (SMALL, ("data.rate=.2,.5", "data.labels=2,3")),
+    ],
+)
+def test_a_key_that_counts_in_some_settings_may_be_varied(text: str, vary: tuple[str, ...]) -> None:
+    assert len(plan_of(*vary, text=text).settings) == 4
+
+
+def test_noise_that_a_mechanism_does_not_know_is_refused_though_no_setting_can_be_read() -> None:
+    with pytest.raises(RequestError, match=r"mechanism.alpha: changes nothing here: .* not uniform_rr"):
+        plan_of("mechanism.alpha=.1,.2", text=kind("uniform_rr"))
+    with pytest.raises(RequestError, match=r"mechanism.rounds: changes nothing here: .* not dp_sgd"):
+        plan_of("mechanism.rounds=1,2", text=kind("dp_sgd"))

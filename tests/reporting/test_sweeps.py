@@ -1,4 +1,4 @@
-"""Means, confidence bands and the figure of a sweep."""
+"""Means, confidence bands, promises and the figure of a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.reporting.sweeps import bands, draw_bands, estimate, numeric
+from p2p_labeldp.reporting.sweep_figure import draw_bands
+from p2p_labeldp.reporting.sweeps import bands, delta_warning, estimate, numeric, promised
 
 ROWS = [
     {"k.x": x, "k.way": way, "k.on": on, "score": float(np.sin(17 * n + 5 * x) + n), "name": "text", "none": None}
@@ -58,7 +59,7 @@ def test_bands_have_a_line_for_every_combination_of_the_others() -> None:
     for band in found:
         assert band.x == [0.1, 1.0, 10.0]
         assert band.count == [4, 4, 4]
-        for x, mean, low, high in zip(band.x, band.mean, band.low, band.high, strict=True):
+        for x, mean, low, high in zip(band.x, band.y, band.low, band.high, strict=True):
             values = [row["score"] for row in ROWS if row["k.x"] == x and band.others.items() <= row.items()]
             expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
             assert (mean, low, high) == (
@@ -72,6 +73,39 @@ def test_texts_keep_the_sweeps_order_and_missing_values_are_left_out() -> None:
     assert bands(ROWS, "none", "k.x") == bands(ROWS, "name", "k.x") == []
     partly = [row | {"score": None} if row["k.x"] == 1.0 else row for row in ROWS]
     assert bands(partly, "score", "k.x")[0].x == [0.1, 10.0]
+
+
+def test_of_what_is_promised_the_largest_counts() -> None:
+    rows = [
+        {"epsilon.learner": epsilon, "delta.learner": delta, "method.learner": method, "k.x": 1, "accuracy": accuracy}
+        for epsilon, delta, method, accuracy in (
+            (1.2, 1e-5, "exact", 0.5), (2.197, 1e-4, "upper_bound", None), (0.4, 1e-3, "exact", 0.7)
+        )
+    ]  # fmt: skip
+    found = promised(rows, "learner")
+    assert found is not None
+    assert (found.largest, found.deltas, found.method, found.count) == (2.197, (1e-5, 1e-4, 1e-3), "upper_bound", 3)
+    assert promised(rows, "model") is None
+    for metric, largest in (("epsilon.learner", 2.197), ("delta.learner", 1e-3)):
+        (band,) = bands(rows, metric, "k.x")
+        assert (band.y, band.low, band.high, band.count) == ([largest], [None], [None], [3])
+    (band,) = bands(rows, "accuracy", "k.x")
+    assert (band.y, band.count, band.runs) == ([pytest.approx(0.6)], [2], [3])
+
+
+@pytest.mark.parametrize(
+    ("rows", "warning"),
+    [
+        ([(1.0, 1e-3), (2.0, 1e-3)], ""),
+        ([(1.0, 1e-3), (math.inf, 1e-4)], ""),
+        ([(1.0, 1e-3), (2.0, 1e-4)], "different deltas (0.0001 to 0.001) cannot be compared; set privacy.delta"),
+        ([(1.0, 1e-3), (2.0, 0.0)], "different deltas (0 to 0.001) cannot be compared: some mechanisms need no delta"),
+    ],
+)
+def test_epsilons_at_different_deltas_are_not_to_be_compared(rows: list[tuple[float, float]], warning: str) -> None:
+    found = delta_warning([{"epsilon.model": epsilon, "delta.model": delta} for epsilon, delta in rows], "model")
+    assert found.endswith(warning)
+    assert bool(found) == bool(warning)
 
 
 def test_switches_and_texts_are_no_numbers() -> None:
@@ -94,7 +128,7 @@ def test_a_figure_is_drawn_as_png_and_svg_with_its_words(tmp_path: Path, across:
 
 def test_a_figure_names_the_key_and_says_what_it_leaves_out(tmp_path: Path) -> None:
     rows = [
-        {"mechanism.alpha": alpha, "epsilon.peer": math.inf if alpha == 0 else 1 / alpha + n}
+        {"mechanism.alpha": alpha, "epsilon.peer": math.inf if alpha == 0 else 1 / alpha + n, "delta.peer": 1e-3}
         for alpha in (0.0, 0.1)
         for n in (0.0, 0.1)
     ]
@@ -102,7 +136,13 @@ def test_a_figure_names_the_key_and_says_what_it_leaves_out(tmp_path: Path) -> N
     assert "probability that a user flips her label" in svg
     assert "infinite values left out" in svg
     alone = draw_bands(rows[::2], ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "b")[1].read_text()
-    assert "one replicate each: no confidence band" in alone
+    assert "one run each" in alone
+    assert "the largest of 2 runs each; infinite values left out; at delta 0.001" in svg
+    mixed = [*rows, {"mechanism.alpha": 0.1, "epsilon.peer": 3.0, "delta.peer": 1e-4}]
+    told = draw_bands(mixed, ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "c")[1].read_text()
+    assert "epsilons at different deltas (0.0001 to 0.001) cannot be compared; set privacy.delta" in told
+    once = draw_bands(ROWS[::4], ["k.x", "k.way", "k.on"], "score", "k.x", tmp_path / "d")[1].read_text()
+    assert "one replicate each: no confidence band" in once
 
 
 def test_nothing_to_draw_is_no_figure(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ One sweep at a time: the file is locked while it grows.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import itertools
 import json
 import tomllib
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from p2p_labeldp.engines.dask_cluster import versions
+from p2p_labeldp.engines.runner import ENGINES, HOSTINGS
+from p2p_labeldp.engines.sweeps.inputs import Digests
 from p2p_labeldp.engines.sweeps.plan import Plan
 from p2p_labeldp.errors import RequestError, RunError
 
@@ -25,8 +26,8 @@ Record = dict[str, Any]
 """``setting``, ``replicate``, ``seed`` and ``metrics``."""
 
 
-def header_of(plan: Plan) -> Record:
-    """What makes a sweep this one; the number of seeds may grow."""
+def header_of(plan: Plan, files: Digests) -> Record:
+    """What makes a sweep this one, ``files`` being those it reads; the number of seeds may grow."""
     return {
         "format": FORMAT,
         "engine": plan.engine,
@@ -34,22 +35,9 @@ def header_of(plan: Plan) -> Record:
         "keys": list(plan.keys),
         "settings": [list(setting) for setting in plan.settings],
         "versions": versions(),
-        "files": _files(plan),
+        "files": files,
         "scenario": plan.scenario.to_toml(),
     }
-
-
-def _files(plan: Plan) -> dict[str, str | None]:
-    """Digests of the user's own data files, which may change between one start and the next."""
-    paths = {plan.scenario.data.path, *(plan.named(number).get("data.path") for number in range(len(plan.settings)))}
-    found: dict[str, str | None] = {}
-    for path in sorted(path for path in paths if path):
-        try:
-            with Path(path).open("rb") as file:
-                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            found[path] = None
-    return found
 
 
 def read(path: Path) -> tuple[Record, list[Record], int]:
@@ -77,6 +65,8 @@ def _is_header(found: Any) -> bool:
     return (
         isinstance(found, dict)
         and found.get("format") == FORMAT
+        and found.get("engine") in ENGINES
+        and found.get("hosting") in (None, *HOSTINGS)
         and all(isinstance(found.get(name), kind) for name, kind in kinds.items())
     )
 
@@ -92,7 +82,7 @@ def _is_record(found: Any) -> bool:
     )
 
 
-def check(folder: Path, plan: Plan) -> dict[tuple[int, int], Record]:
+def check(folder: Path, plan: Plan, files: Digests) -> dict[tuple[int, int], Record]:
     """Rows of an earlier start, by (setting, replicate). RequestError where the folder holds anything else."""
     path = folder / FILE
     try:
@@ -105,7 +95,7 @@ def check(folder: Path, plan: Plan) -> dict[tuple[int, int], Record]:
     header, records, _ = read(path)
     if not header:
         return {}
-    difference = _difference(header, header_of(plan))
+    difference = _difference(header, header_of(plan, files))
     if difference:
         raise RequestError(f"--out {folder}: holds another sweep: {difference}; name another folder")
     rows = rows_of(records)
@@ -164,7 +154,7 @@ def _show(value: Any) -> str:
 class Journal:
     """The file, open and locked; its rows were checked before."""
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: Plan, files: Digests) -> None:
         self.path = folder / FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -179,11 +169,11 @@ class Journal:
                 f"--out {folder}: another sweep is at work in it; wait for it, or name another"
             ) from None
         try:
-            self.rows = check(folder, plan)  # once more: it may have grown until the lock was ours
+            self.rows = check(folder, plan, files)  # once more: it may have grown until the lock was ours
             header, records, whole = read(self.path)
             self._file.truncate(whole)
             if not header:
-                self._write(header_of(plan))
+                self._write(header_of(plan, files))
             planned = [record["seeds"] for record in records if "seeds" in record]
             if planned[-1:] != [plan.seeds]:
                 self._write({"seeds": plan.seeds})

@@ -20,6 +20,7 @@ import numpy as np
 
 from p2p_labeldp.adversaries.cast import refuse_players
 from p2p_labeldp.engines.runner import ENGINES, HOSTINGS
+from p2p_labeldp.engines.sweeps.idle import why_idle
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Scenario, check_override, parse_scenario
 from p2p_labeldp.streams import Purpose
@@ -28,6 +29,13 @@ NOISE = ("mechanism.alpha", "mechanism.epsilon")
 """Each stands in place of the other, so that a listed setting may leave one of them empty."""
 MESSAGES_ONLY = ("network.", "defences.one_answer", "defences.check_assignment")
 """Keys that change nothing where no messages are sent."""
+ZERO = {
+    "mechanism.epsilon": "that no epsilon is asked for",
+    "mechanism.sigma": "that it follows from epsilon",
+    "mechanism.lambda": "that it follows from epsilon",
+    "privacy.delta": "a delta that follows from the clusters",
+}
+"""What 0 means where it is no number among others, and would be drawn in the wrong place."""
 
 Setting = tuple[Any, ...]
 
@@ -65,6 +73,12 @@ class Plan:
         """The keys that a setting sets, with their values."""
         values = zip(self.keys, self.settings[setting], strict=True)
         return {key: value for key, value in values if value is not None}
+
+    def data_sets(self) -> set[tuple[str, str]]:
+        """(data.name, data.path) of every setting."""
+        data = self.scenario.data
+        named = [self.named(setting) for setting in range(len(self.settings))]
+        return {(each.get("data.name", data.name), each.get("data.path", data.path)) for each in named}
 
     def seed(self, setting: int, replicate: int) -> int:
         """The seed of a replicate; the same whatever else the sweep holds."""
@@ -144,7 +158,27 @@ def make_plan(
     grid = itertools.product(*(values for _, values in axes))
     settings = tuple(line + point for line, point in itertools.product(lines, list(grid)))
     chosen = _engine(scenario, keys, engine)
-    return Plan(scenario, keys, settings, seeds, chosen, hosting if chosen == "actors" else None)
+    plan = Plan(scenario, keys, settings, seeds, chosen, hosting if chosen == "actors" else None)
+    for key in keys:
+        why = _idle(plan, key)
+        if why:
+            option = "--vary" if key in dict(axes) else f"--settings {listed}:"
+            raise RequestError(f"{option} {key}: changes nothing here: {why}")
+    return plan
+
+
+def _idle(plan: Plan, key: str) -> str:
+    """Why a key changes nothing in any setting; empty where it counts in one of them."""
+    why = ""
+    for setting in range(len(plan.settings)):
+        try:
+            why = why_idle(key, plan.scenario_of(setting))
+        except RequestError:  # a failure of its own, later
+            continue
+        if not why:
+            return ""
+    alone = not {"mechanism.kind", "data.name"} & set(plan.keys)
+    return why or (why_idle(key, plan.scenario) if alone else "")
 
 
 def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
@@ -170,9 +204,13 @@ def _value(key: str, text: str, shown: str) -> Any:
     if not text.strip():
         raise RequestError(f"{shown}: a value of {key} is empty")
     try:
-        return check_override(f"{key}={text.strip()}")[1]
+        value = check_override(f"{key}={text.strip()}")[1]
     except RequestError as error:
         raise RequestError(f"{shown}: {error}") from None
+    if key in ZERO and value == 0:
+        instead = "leave the cell empty" if shown.startswith("--settings") and key in NOISE else "leave it out"
+        raise RequestError(f"{shown}: {key} = 0 is not allowed here: it means {ZERO[key]}; {instead}")
+    return value
 
 
 def _listed(path: Path) -> tuple[tuple[str, ...], list[Setting]]:

@@ -6,13 +6,14 @@ import math
 import threading
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.adversaries.game import RATES
 from p2p_labeldp.engines.dask_cluster import versions
 from p2p_labeldp.engines.runner import run
+from p2p_labeldp.engines.sweeps.inputs import Digests, difference
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.privacy import VIEWS
 from p2p_labeldp.scenario import Scenario
@@ -32,21 +33,31 @@ _PUSHED = ("share", "honest_share", "honest_accuracy")
 _alone = threading.Lock()
 
 
+class Needed(NamedTuple):
+    """What results are to come from."""
+
+    versions: dict[str, str]
+    files: Digests
+
+
 def replicate(
     scenario: Scenario,
     engine: str,
     hosting: str | None,
     data_dir: Path | None,
-    needed: dict[str, str] | None = None,
+    needed: Needed | None = None,
 ) -> dict[str, Any]:
     """Run a scenario: {"metrics": ...}, or {"reason": ...} where it failed.
 
-    ``needed``: the versions its result is to come from, where this process may be someone else's.
+    ``needed`` is for a process that may be someone else's.
     """
-    if needed is not None and needed != versions():
-        wrong = next(f"{name} {found}" for name, found in versions().items() if found != needed[name])
+    if needed is not None and needed.versions != versions():
+        wrong = next(f"{name} {found}" for name, found in versions().items() if found != needed.versions[name])
         return {"reason": f"a worker that came later has {wrong}; results might differ"}
     try:
+        wrong = difference(scenario.data, data_dir, needed.files) if needed is not None else ""
+        if wrong:
+            return {"reason": wrong}
         with _alone, threadpool_limits(limits=1):
             finished = run(scenario, engine=engine, hosting=hosting or "user", data_dir=data_dir)
         return {"metrics": metrics_of(finished.summary)}

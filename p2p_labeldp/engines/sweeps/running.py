@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.engines.dask_cluster import connect
+from p2p_labeldp.engines.dask_cluster import connect, versions
 from p2p_labeldp.engines.runner import Progress
-from p2p_labeldp.engines.sweeps import journal
+from p2p_labeldp.engines.sweeps import inputs, journal
 from p2p_labeldp.engines.sweeps.plan import Failure, Job, Plan
+from p2p_labeldp.engines.sweeps.replicate import Needed
 from p2p_labeldp.engines.sweeps.tables import Sweep, assemble, write_tables
 from p2p_labeldp.engines.sweeps.workers import Results, Task, in_processes, in_this_process, on_cluster, quiet_pool
 from p2p_labeldp.errors import RequestError, RunError
@@ -34,16 +35,18 @@ def sweep(
     if workers != -1 and workers < 1:
         raise RequestError(f"--workers {workers} is not allowed; it must be at least 1, or -1 for every core")
     tell = progress or (lambda stage, done, total: None)
-    kept = journal.check(out, plan)
+    files = inputs.digests(plan.data_sets(), data_dir)
+    kept = journal.check(out, plan, files)
     jobs, failures = plan.jobs(kept)
-    task = Task(plan.engine, plan.hosting, None if data_dir is None else data_dir.resolve())
+    folder = None if data_dir is None else data_dir.resolve()
+    task = Task(plan.engine, plan.hosting, folder)
     stage = f"runs, {len(kept)} kept from before" if kept else "runs"
     with contextlib.ExitStack() as stack:
         client = stack.enter_context(connect(dask)) if dask is not None and jobs else None
-        book = stack.enter_context(contextlib.closing(journal.Journal(out, plan)))
+        book = stack.enter_context(contextlib.closing(journal.Journal(out, plan, files)))
         jobs = [job for job in jobs if (job.setting, job.replicate) not in book.rows]
         stack.enter_context(quiet_pool())
-        results = _results(task, jobs, workers, client)
+        results = _on_machine(task, jobs, workers) if client is None else _on_cluster(task, jobs, client, folder, files)
         stopped = ""
         try:
             with contextlib.closing(results):
@@ -69,18 +72,26 @@ def sweep(
     return found
 
 
-def _results(task: Task, jobs: list[Job], workers: int, client: Any) -> Results:
-    if client is not None:
-        # A worker's present folder is another one.
-        return on_cluster(task, [job._replace(scenario=_found_anywhere(job)) for job in jobs], client)
+def _on_machine(task: Task, jobs: list[Job], workers: int) -> Results:
     count = _cores() if workers == -1 else workers
     # A single job that is left may be one that kills its process.
     return in_processes(task, jobs, min(count, len(jobs))) if count > 1 else in_this_process(task, jobs)
 
 
-def _found_anywhere(job: Job) -> Any:
-    path = job.scenario.data.path
-    return replace(job.scenario, data__path=str(Path(path).resolve())) if path else job.scenario
+def _on_cluster(task: Task, jobs: list[Job], client: Any, data_dir: Path | None, files: inputs.Digests) -> Results:
+    """A worker's present folder is another one, so that paths go there whole."""
+    whole: dict[str, str] = {}
+    for path in {job.scenario.data.path for job in jobs if job.scenario.data.name == "csv"}:
+        place = inputs.places("csv", path, data_dir)[path]
+        whole[path] = path if place is None else str(place.resolve())
+    sent = [
+        job._replace(scenario=replace(job.scenario, data__path=whole[job.scenario.data.path]))
+        if job.scenario.data.name == "csv"
+        else job
+        for job in jobs
+    ]
+    needed = Needed(versions(), {whole.get(name, name): digest for name, digest in files.items()})
+    return on_cluster(task, sent, client, needed)
 
 
 def _cores() -> int:

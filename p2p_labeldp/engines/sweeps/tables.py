@@ -43,6 +43,8 @@ class Sweep:
     failures: tuple[Row, ...]
     """Replicates that failed when they were last tried: the same first columns, and ``reason``."""
     engine: str
+    hosting: str | None
+    """With actors: one task per user, or per cluster."""
     scenario: str
     """The scenario that was varied, as TOML."""
 
@@ -108,6 +110,7 @@ def assemble(folder: Path, header: journal.Record, records: list[journal.Record]
         rows=tuple({name: row.get(name) for name in columns} for row in rows),
         failures=tuple(failed),
         engine=header["engine"],
+        hosting=header["hosting"],
         scenario=header["scenario"],
     )
 

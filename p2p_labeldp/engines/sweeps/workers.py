@@ -23,9 +23,8 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.engines.dask_cluster import versions
 from p2p_labeldp.engines.sweeps.plan import Job
-from p2p_labeldp.engines.sweeps.replicate import replicate
+from p2p_labeldp.engines.sweeps.replicate import Needed, replicate
 from p2p_labeldp.errors import RunError
 
 AHEAD = 2  # jobs sent for each worker, so that none waits for its next one
@@ -45,7 +44,7 @@ class Task:
     def __init__(self, engine: str, hosting: str | None, data_dir: Path | None) -> None:
         self._shared = engine, hosting, data_dir
 
-    def __call__(self, job: Job, needed: dict[str, str] | None = None) -> dict[str, Any]:
+    def __call__(self, job: Job, needed: Needed | None = None) -> dict[str, Any]:
         return replicate(job.scenario, *self._shared, needed)
 
 
@@ -140,8 +139,8 @@ def quiet_pool() -> Iterator[None]:
         yield
 
 
-def on_cluster(task: Task, jobs: Sequence[Job], client: Any) -> Results:
-    """By Dask's futures. A worker that dies has its jobs run elsewhere, by Dask itself.
+def on_cluster(task: Task, jobs: Sequence[Job], client: Any, needed: Needed) -> Results:
+    """By Dask's futures, each told what is needed of its worker. One that dies has its jobs run elsewhere, by Dask.
 
     Keys are this sweep's own, so that another with the same settings on the same cluster is another one.
     """
@@ -149,7 +148,7 @@ def on_cluster(task: Task, jobs: Sequence[Job], client: Any) -> Results:
 
     queue, suspects = deque(jobs), deque[Job]()
     pending: dict[Any, Job] = {}
-    name, mine = f"sweep-{uuid.uuid4().hex}", versions()
+    name = f"sweep-{uuid.uuid4().hex}"
     crew = _Crew(client)
     try:
         while queue or pending or suspects:
@@ -158,7 +157,7 @@ def on_cluster(task: Task, jobs: Sequence[Job], client: Any) -> Results:
             while source and len(pending) < ahead:
                 job = source.popleft()
                 key = f"{name}-{job.setting}-{job.replicate}{'-alone' if alone else ''}"
-                pending[client.submit(task, job, mine, key=key, pure=False)] = job
+                pending[client.submit(task, job, needed, key=key, pure=False)] = job
             for future in _finished(client, list(pending)):
                 if future.status not in ("finished", "error"):
                     raise RunError("the Dask scheduler has gone")

@@ -1,0 +1,105 @@
+"""Keys that change nothing: varied, they would show the seeds' differences as if they were the key's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from p2p_labeldp.scenario import Scenario
+
+MADE = ("synthetic", "crowd")
+"""Data sets that are made from keys."""
+SPLIT_ALREADY = ("mnist", "fashion_mnist", "cifar10", "adult")
+"""Data sets that come with a test set."""
+
+_CSV = {f"data.{name}": ("csv",) for name in ("path", "label_column", "cluster_column")}
+_DATA = {
+    **_CSV,
+    **{f"data.{name}": MADE for name in ("groups", "dimensions", "labels", "separation", "sharpness", "rate")},
+    "data.spread": ("synthetic",),
+}
+_KINDS = {
+    "mechanism.alpha": ("peer_to_peer", "shuffle"),
+    "mechanism.theta": ("peer_to_peer",),
+    "mechanism.noise": ("peer_to_peer",),
+    "mechanism.rounds": ("peer_to_peer",),
+    "mechanism.tau": ("cluster_rr", "centralized"),
+    "mechanism.sigma": ("centralized",),
+    "mechanism.lambda": ("centralized",),
+    "mechanism.beta": ("centralized",),
+    "learner.correct_flips": ("peer_to_peer", "shuffle", "uniform_rr"),
+}
+"""Which data sets and mechanisms a key is read for, where not for all."""
+
+
+def why_idle(key: str, scenario: Scenario) -> str:
+    """Why a run of this scenario would be the same with any other value of the key; empty where it might not be."""
+    data, kind = scenario.data.name, scenario.mechanism.kind
+    if key in _DATA and data not in _DATA[key]:
+        return f"it is for data.name = {_either(_DATA[key])}, not {data}"
+    if key in _KINDS and kind not in _KINDS[key]:
+        return f"it is for mechanism.kind = {_either(_KINDS[key])}, not {kind}"
+    return _OTHERS[key](scenario) if key in _OTHERS else ""
+
+
+def _either(names: tuple[str, ...]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _rate(scenario: Scenario) -> str:
+    labels = scenario.data.labels
+    return f"it is for two labels, and data.labels = {labels}" if labels != 2 else ""
+
+
+def _test_fraction(scenario: Scenario) -> str:
+    name = scenario.data.name
+    return f"{name} has a test set of its own" if name in SPLIT_ALREADY else ""
+
+
+def _epsilon(scenario: Scenario) -> str:
+    return "mechanism.kind = none adds no noise" if scenario.mechanism.kind == "none" else ""
+
+
+def _noise(scenario: Scenario) -> str:
+    return "there is one round, and so one flip" if scenario.mechanism.rounds == 1 else ""
+
+
+def _correct_flips(scenario: Scenario) -> str:
+    mechanism = scenario.mechanism
+    return "nobody flips" if mechanism.kind != "uniform_rr" and mechanism.alpha == mechanism.epsilon == 0 else ""
+
+
+def _robust(scenario: Scenario) -> str:
+    return "dp_sgd fits by itself" if scenario.mechanism.kind == "dp_sgd" else ""
+
+
+def _delta(scenario: Scenario) -> str:
+    return "uniform_rr promises its epsilon at delta 0" if scenario.mechanism.kind == "uniform_rr" else ""
+
+
+def _count(scenario: Scenario) -> str:
+    return "clusters.method = given looks for none" if scenario.clusters.method == "given" else ""
+
+
+def _minimum_size(scenario: Scenario) -> str:
+    unread = scenario.clusters.method == "given" and not scenario.defences.abstain and not scenario.adversaries
+    return "given clusters are not merged, and defences.abstain = false" if unread else ""
+
+
+def _abstain(scenario: Scenario) -> str:
+    return "no cluster is below clusters.minimum_size = 1" if scenario.clusters.minimum_size == 1 else ""
+
+
+_OTHERS: dict[str, Callable[[Scenario], str]] = {
+    "data.rate": _rate,
+    "data.test_fraction": _test_fraction,
+    "mechanism.epsilon": _epsilon,
+    "mechanism.noise": _noise,
+    "learner.correct_flips": _correct_flips,
+    "learner.robust": _robust,
+    "privacy.delta": _delta,
+    "clusters.count": _count,
+    "clusters.minimum_size": _minimum_size,
+    "defences.abstain": _abstain,
+}
+"""What decides for the rest."""
