@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer.main import get_command
@@ -73,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise KeyboardInterrupt
         return status if isinstance(status, int) else 0
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+            return _without_command(error)
         return _say(2, error.format_message() or "name a command; `p2p-labeldp --help` lists them")
     except typer.Exit as error:
         return error.exit_code
@@ -83,12 +86,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _say(3, "interrupted")
     except BrokenPipeError:
-        # The reader has gone, as `head` does; keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _without_reader()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # what Typer makes of it
+            return _without_reader()
+        raise
     except Exception as error:
         traceback.print_exc()
         return _say(3, f"internal error, please report it: {type(error).__name__}: {error}")
+
+
+def _without_command(error: Any) -> int:
+    """Help for someone who has typed the program's name alone; one line for a command that wants another one."""
+    if error.ctx.parent is not None:
+        return _say(2, f"{error.ctx.command_path}: name a command; `{error.ctx.command_path} --help` lists them")
+    print(error.format_message(), file=sys.stderr)
+    return 2
+
+
+def _without_reader() -> int:
+    """The reader has gone, as `head` does; keep Python from complaining again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
+    return 0
 
 
 def _say(status: int, message: str) -> int:

@@ -25,7 +25,7 @@ def load_csv(
     header, rows, lines = _read(file)
     for key, column in (("data.label_column", label_column), ("data.cluster_column", cluster_column)):
         if column not in header and (column or key == "data.label_column"):
-            raise RequestError(f"{key} is {column!r}, but {file} has the columns {', '.join(header)}")
+            raise RequestError(f"{key} is {column!r}, but {file} has the columns {', '.join(map(repr, header))}")
     if cluster_column == label_column:
         raise RequestError(f"data.cluster_column and data.label_column are both {label_column!r}")
     by_name = dict(zip(header, zip(*rows, strict=True), strict=True))
@@ -58,7 +58,8 @@ def _locate(path: str, data_dir: Path | None) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    raise RequestError(f"data.path: there is no file {path}")
+    places = ", ".join(str(candidate.parent.resolve()) for candidate in candidates)
+    raise RequestError(f"data.path: there is no file {path}; looked for in {places}")
 
 
 def _read(path: Path) -> tuple[list[str], list[list[str]], list[int]]:

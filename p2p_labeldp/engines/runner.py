@@ -328,6 +328,9 @@ def calibrated_alpha(mechanism: Mechanism, labels: int, sizes: dict[int, int], d
 def parameters_of(scenario: Scenario, labels: int) -> Parameters:
     """The mechanism's parameters, checked against the number of labels, which only the data knows."""
     mechanism = scenario.mechanism
+    if labels < 2:
+        where = f"{scenario.data.label_column} of {scenario.data.path}" if scenario.data.path else scenario.data.name
+        raise RequestError(f"data: {where} has one label only; at least two are needed")
     if scenario.learner.correct_flips and mechanism.alpha == (labels - 1) / labels:
         raise RequestError(
             f"learner.correct_flips is not possible at mechanism.alpha = {mechanism.alpha:g}: "

@@ -184,9 +184,10 @@ def require_run(path: Path) -> None:
     if not path.is_dir():
         raise RequestError(f"{path}: not a run folder; name one that `p2p-labeldp run` or `deploy` has written")
     if path.name.endswith(".interrupted") or (not (path / SUMMARY).exists() and (path / TRACE).exists()):
-        raise RequestError(f"{path}: the run was interrupted; there is a report of a finished one only")
+        raise RequestError(f"{path}: the run was interrupted; only a finished one has a report")
     if not (path / SUMMARY).exists():
-        raise RequestError(f"{path}: not a run folder: {SUMMARY} is missing; `p2p-labeldp run` and `deploy` write one")
+        made = "`p2p-labeldp run`, `deploy` and `sweep` make folders that have reports"
+        raise RequestError(f"{path}: not a run folder: {SUMMARY} is missing; {made}")
 
 
 def read_summary(path: Path) -> Summary:

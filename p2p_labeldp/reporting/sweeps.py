@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scipy.special import stdtrit
@@ -25,6 +25,8 @@ from p2p_labeldp.reporting.words import rounded_up
 CONFIDENCE = 0.95
 PROMISES = ("epsilon.", "delta.")
 """Metrics of which the largest counts."""
+SHARES = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
+"""Metrics between 0 and 1."""
 METHODS = ("exact", "upper_bound", "searched")
 """From the one that says most to the one that says least."""
 
@@ -160,7 +162,12 @@ def bands(rows: Iterable[Mapping[str, Any]], metric: str, across: str, others: S
 def _point(metric: str, values: list[Any]) -> Estimate:
     known = estimate(values)
     assert known is not None, "a point has a value"
-    return Estimate(max(map(float, values)), None, None, known.count) if is_promise(metric) else known
+    if is_promise(metric):
+        return Estimate(max(map(float, values)), None, None, known.count)
+    if metric in SHARES and known.low is not None and known.high is not None:
+        # Whatever the mean is, it is a share: the part of the interval beyond is no news.
+        return replace(known, low=max(0.0, known.low), high=min(1.0, known.high))
+    return known
 
 
 def numeric(values: Iterable[Any]) -> bool:

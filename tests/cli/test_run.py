@@ -229,3 +229,15 @@ def test_help_is_shown_without_importing_scikit_learn() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "run" in done.stdout
+
+
+def test_data_with_one_label_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("same.csv").write_text("x,outcome\n" + "".join(f"{i},well\n" for i in range(40)))
+    Path("same.toml").write_text('[data]\nname = "csv"\npath = "same.csv"\nlabel_column = "outcome"\n')
+    assert main(["run", "same.toml"]) == 2
+    said = capsys.readouterr().err
+    assert said == "p2p-labeldp: data: outcome of same.csv has one label only; at least two are needed\n"
+    assert not Path("runs").exists()

@@ -59,3 +59,26 @@ def test_an_interrupt_that_no_command_deals_with_is_told_in_one_line(
     monkeypatch.setattr("p2p_labeldp.cli.threats.find_scenario", interrupted)
     assert main(["threats", "quickstart"]) == 3
     assert capsys.readouterr().err == "p2p-labeldp: interrupted\n"
+
+
+def test_a_reader_who_has_gone_is_no_failure() -> None:
+    arguments = ["account", "--cluster-size", "20", "--alpha", "0.1", "--theta", "1", "--delta", "1e-3"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "p2p_labeldp", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr as complaints:
+        assert complaints.read() == b""
+    assert process.wait(timeout=60) == 0
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: p2p-labeldp")
+    assert len(shown.splitlines()) > 5
+    assert main(["certs"]) == 2
+    said = "p2p-labeldp: p2p-labeldp certs: name a command; `p2p-labeldp certs --help` lists them\n"
+    assert capsys.readouterr().err == said

@@ -33,7 +33,7 @@ def test_the_cluster_column_becomes_clusters_and_is_no_feature(tmp_path):
 
 
 def test_clusters_that_lose_all_users_to_the_draw_leave_no_gap(tmp_path):
-    text = "x,label,home\n" + "".join(f"{i},a,h{i:02}\n" for i in range(30))
+    text = "x,label,home\n" + "".join(f"{i},{'ab'[i % 2]},h{i:02}\n" for i in range(30))
     table = read(tmp_path, text, cluster_column="home", users=5)
     assert sorted(table.given_clusters.tolist()) == [0, 1, 2, 3, 4]
 
@@ -69,8 +69,8 @@ def test_fields_may_be_quoted_and_the_file_may_start_with_a_byte_order_mark(tmp_
 @pytest.mark.parametrize(
     ("text", "changes", "words"),
     [
-        (GOOD, {"label_column": "income"}, ["data.label_column", "age, colour, label, town"]),
-        (GOOD, {"cluster_column": "city"}, ["data.cluster_column", "age, colour, label, town"]),
+        (GOOD, {"label_column": "income"}, ["data.label_column", "'age', 'colour', 'label', 'town'"]),
+        (GOOD, {"cluster_column": "city"}, ["data.cluster_column", "'age', 'colour', 'label', 'town'"]),
         (GOOD, {"cluster_column": "label"}, ["data.cluster_column"]),
         (GOOD, {"users": 33}, ["data.users", "32"]),
         ("", {}, ["table.csv", "empty"]),
@@ -104,3 +104,10 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
 def test_a_relative_path_is_also_looked_for_in_the_data_folder(tmp_path):
     (tmp_path / "table.csv").write_text(GOOD)
     assert load(Data(name="csv", path="table.csv"), seed=1, data_dir=tmp_path).users == 32
+
+
+def test_a_file_that_is_not_there_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError) as refused:
+        load(Data(name="csv", path="none.csv"), seed=1)
+    assert f"there is no file none.csv; looked for in {tmp_path}" in str(refused.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -400,6 +401,18 @@ def test_an_interrupt_keeps_its_rows_and_writes_their_table(
     sweep(plan_of(), tmp_path, workers=1)
     assert (tmp_path / "sweep.csv").read_bytes() == (whole.folder / "sweep.csv").read_bytes()
     assert journaled(tmp_path) == journaled(whole.folder)
+
+
+def test_an_interrupt_that_python_loses_is_noticed_at_the_next_row(tmp_path: Path) -> None:
+    def lost(stage: str, done: int, total: int) -> None:
+        if done == 2:
+            with contextlib.suppress(KeyboardInterrupt):  # as where it is raised in a weak reference's callback
+                signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(RunError, match="interrupted: 2 of 12 rows are kept"):
+        sweep(plan_of(), tmp_path, workers=1, progress=lost)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def children() -> list[int]:

@@ -154,3 +154,11 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "figure.png").mkdir()
     with pytest.raises(RunError, match=r"figure.png: cannot be written"):
         draw_bands(ROWS, ["k.x"], "score", "k.x", tmp_path / "figure")
+
+
+def test_the_band_of_a_share_stays_within_0_and_1() -> None:
+    rows = [{"key": 1, "accuracy": value, "psi": value} for value in (0.1, 0.95)]
+    (share,), (distance,) = (bands(rows, metric, "key") for metric in ("accuracy", "psi"))
+    assert (share.low, share.high) == ([0.0], [1.0])
+    assert distance.low[0] < 0
+    assert distance.high[0] > 1

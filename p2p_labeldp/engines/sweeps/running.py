@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from p2p_labeldp.engines.dask_cluster import connect, versions
@@ -49,7 +53,7 @@ def sweep(
         results = _on_machine(task, jobs, workers) if client is None else _on_cluster(task, jobs, client, folder, files)
         stopped = ""
         try:
-            with contextlib.closing(results):
+            with _interrupts() as heard, contextlib.closing(results):
                 tell(stage, 0, len(jobs))
                 for done, (job, said) in enumerate(results, 1):
                     if "metrics" in said:
@@ -58,6 +62,8 @@ def sweep(
                     else:
                         failures.append(Failure(job.setting, job.replicate, said["reason"]))
                     tell(stage, done, len(jobs))
+                    if heard:
+                        raise KeyboardInterrupt
         except KeyboardInterrupt:
             stopped = "interrupted"
         except RunError as error:
@@ -70,6 +76,26 @@ def sweep(
         how_far = f"{len(found.rows)} of {total} rows are kept in {out}; start it again to go on"
         raise RunError(f"{stopped}: {how_far}")
     return found
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Those that came: one that Python loses, being raised where a library forgets something, is noticed too."""
+    heard: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):  # ignored by wish, perhaps
+        yield heard
+        return
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield heard
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _on_machine(task: Task, jobs: list[Job], workers: int) -> Results:
