@@ -169,7 +169,8 @@ class Crowd:
         for coordinate, weight in zip(centres.T, self.weights.T, strict=True):
             rises += np.multiply.outer(coordinate, weight)
         chances = softmax(rises, axis=1)
-        return np.rint(np.cumsum(chances[:, :-1], axis=1) * (1 << BITS)).astype(np.uint32)
+        thresholds: NDArray[np.float64] = np.rint(np.cumsum(chances[:, :-1], axis=1) * (1 << BITS))
+        return thresholds.astype(np.uint32)
 
 
 def _starts(users: int, groups: int, low: int, high: int) -> NDArray[np.int64]:

@@ -141,18 +141,18 @@ def test_threats_prints_every_view_and_writes_the_plot(command: Command, tmp_pat
 
 def test_a_scenario_asks_for_epsilon_and_the_run_keeps_to_it(command: Command) -> None:
     settings = ["--set", "mechanism.epsilon=0.6", "--set", "privacy.delta=1e-4"]
-    summary = json.loads(command("run", "quickstart", "--json", *settings)[1])
+    summary = json.loads(command("run", "quickstart", "--no-report", "--json", *settings)[1])
     learner = summary["privacy"]["learner"]
     assert 0.599 < learner["epsilon"] <= 0.6
     assert learner["delta"] == 1e-4
     assert summary["target_epsilon"] == 0.6
     assert summary["alpha"] > 0.1
-    other = json.loads(command("run", "quickstart", "--json", "--engine", "vectorized", *settings)[1])
+    other = json.loads(command("run", "quickstart", "--no-report", "--json", "--engine", "vectorized", *settings)[1])
     assert other["noisy_sha256"] == summary["noisy_sha256"]
     assert other["privacy"] == summary["privacy"]
 
 
 def test_the_summary_has_every_views_guarantee(command: Command) -> None:
-    privacy = json.loads(command("run", "quickstart", "--json", "--engine", "vectorized")[1])["privacy"]
+    privacy = json.loads(command("run", "quickstart", "--no-report", "--json", "--engine", "vectorized")[1])["privacy"]
     assert len(privacy) == 8
     assert all(found["delta"] > 0 and math.isfinite(found["epsilon"]) for found in privacy.values())

@@ -40,11 +40,11 @@ def scenario(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command in an empty folder; gives (status, standard output, standard error)."""
+    """Run a command in an empty folder, without a report unless it is asked for; gives (status, output, errors)."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
+        status = main([*arguments[:1], *(["--no-report"] if arguments[0] == "run" else []), *arguments[1:]])
         captured = capsys.readouterr()
         return status, captured.out, captured.err
 
@@ -52,7 +52,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_run_prints_a_table_and_leaves_a_folder(command: Command, scenario: Path, tmp_path: Path) -> None:
-    status, out, err = command("run", str(scenario))
+    status, out, err = command("run", str(scenario), "--report")
     assert (status, err) == (0, "")
     for word in ("users", "clusters", "messages", "accuracy", "run folder"):
         assert word in out

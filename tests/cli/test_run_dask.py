@@ -80,7 +80,7 @@ def test_a_data_set_in_memory_is_split_too(
     (tmp_path / "mixed.toml").write_text(MIXED)
     found = []
     for options in ([], ["--dask", cluster.scheduler_address]):
-        assert main(["run", "mixed.toml", "--engine", "vectorized", "--json", *options]) == 0
+        assert main(["run", "mixed.toml", "--no-report", "--engine", "vectorized", "--json", *options]) == 0
         captured = capsys.readouterr()
         assert captured.err == ""
         found.append(json.loads(captured.out))
