@@ -143,7 +143,7 @@ def simulation_of(
 
 
 @given(problems(harsh=False), st.sampled_from(["user", "cluster"]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_faults_that_pass_change_nothing_that_the_learner_gets(
     problem: tuple[Population, Parameters, int, Scenario], hosting: str
 ) -> None:
@@ -239,7 +239,7 @@ def expected_report(
 
 
 @given(problems(harsh=True), st.sampled_from(["user", "cluster"]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_exactly_those_who_missed_something_are_missing_and_the_others_finish(
     problem: tuple[Population, Parameters, int, Scenario], hosting: str
 ) -> None:
@@ -267,7 +267,7 @@ def test_exactly_those_who_missed_something_are_missing_and_the_others_finish(
     st.sampled_from(["user", "cluster"]),
     st.integers(0, 1000),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_whatever_goes_wrong_the_run_ends_passes_its_audit_and_can_be_repeated(
     tmp_path_factory: pytest.TempPathFactory, tables: list[dict[str, Any]], changes: list[str], hosting: str, seed: int
 ) -> None:
