@@ -74,7 +74,7 @@ def deployed(simulated: Path, runs: SimpleNamespace) -> Path:
     return out
 
 
-@pytest.fixture(scope="module", params=["simulated", "deployed"])
+@pytest.fixture(scope="module", params=["simulated", pytest.param("deployed", marks=pytest.mark.slow)])
 def recorded(request: pytest.FixtureRequest) -> Path:
     folder: Path = request.getfixturevalue(request.param)
     return folder

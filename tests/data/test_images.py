@@ -168,6 +168,7 @@ def test_fashion_mnist_is_the_published_one(real_files):
     assert fashion.test_features.mean(dtype=float) == pytest.approx(0.2868, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_cifar10_is_the_published_one(real_files):
     source = images.load_cifar10(real_files)
     assert np.bincount(source.labels).tolist() == [5000] * 10

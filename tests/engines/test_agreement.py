@@ -56,7 +56,7 @@ def problems(draw: st.DrawFn) -> tuple[Population, Parameters, int]:
     st.sampled_from(["user", "cluster"]),
     st.sampled_from([Network(), Network(latency=1.0), Network(latency=0.5, jitter=3.0), Network(jitter=1.0)]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_engines_agree_whatever_the_problem_the_hosting_and_the_order_of_messages(
     problem: tuple[Population, Parameters, int], hosting: str, network: Network
 ) -> None:

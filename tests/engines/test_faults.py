@@ -143,7 +143,7 @@ def simulation_of(
 
 
 @given(problems(harsh=False), st.sampled_from(["user", "cluster"]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_faults_that_pass_change_nothing_that_the_learner_gets(
     problem: tuple[Population, Parameters, int, Scenario], hosting: str
 ) -> None:
@@ -239,7 +239,7 @@ def expected_report(
 
 
 @given(problems(harsh=True), st.sampled_from(["user", "cluster"]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_exactly_those_who_missed_something_are_missing_and_the_others_finish(
     problem: tuple[Population, Parameters, int, Scenario], hosting: str
 ) -> None:

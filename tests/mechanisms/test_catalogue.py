@@ -380,6 +380,7 @@ def test_asking_again_for_the_same_clusters_is_free() -> None:
     assert solve._flips.cache_info().hits == 2
 
 
+@pytest.mark.slow
 def test_flips_keep_every_cluster_to_epsilon_though_more_flips_do_not_always_spend_less() -> None:
     """With ten labels the account is a bound, which rises with alpha in places: the search goes on past them."""
     sizes = np.random.default_rng(0).integers(86, 233, 30)

@@ -246,6 +246,7 @@ def test_new_noise_for_every_asker_breaks_a_rule(traces: Callable[..., Iterator[
     assert all({found.invariant for found in run.violations} == {"same_answer"} for run in audit.runs)
 
 
+@pytest.mark.slow
 def test_the_honest_protocol_passes_for_200_of_200_seeds(traces: Callable[..., Iterator[Checker]]) -> None:
     """Each alone and all together, every coin recomputed: 201 audits, of which one fails in 5,000 such tests."""
     checkers = list(traces(range(1000, 1200)))
@@ -271,6 +272,7 @@ max_iterations = 1
 """
 
 
+@pytest.mark.slow
 def test_a_favourite_is_found_in_the_folders_of_100_runs(
     quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
