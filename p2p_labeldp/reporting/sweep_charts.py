@@ -13,6 +13,7 @@ from p2p_labeldp.reporting.charts import Axis, Line, line_chart
 from p2p_labeldp.reporting.svg import STYLES, number
 from p2p_labeldp.reporting.sweeps import (
     CONFIDENCE,
+    METRIC_WORDS,
     Band,
     bands,
     delta_warning,
@@ -26,16 +27,6 @@ from p2p_labeldp.reporting.sweeps import (
 MOST_CHARTS = 60
 _FIRST = ("accuracy", "epsilon.learner", "accuracy_ratio", "nonprivate_accuracy", "psi", "reports", "messages")
 _SIDE = ("delta.", "advantage_low", "advantage_high")
-_WORDS = {
-    "accuracy": "test accuracy (share of examples)",
-    "nonprivate_accuracy": "test accuracy without privacy (share)",
-    "majority_accuracy": "accuracy of always guessing the commonest label",
-    "accuracy_ratio": "accuracy / accuracy without privacy",
-    "alpha": "alpha, probability of a flip",
-    "virtual_seconds": "virtual seconds",
-    "phi": "phi, heterogeneity of clusters",
-    "psi": "psi, distortion of label shares",
-}
 
 
 def _metrics(found: Sweep) -> list[str]:
@@ -92,7 +83,7 @@ def _chart(found: Sweep, metric: str, key: str, name: str) -> Figure:
         across = Axis(key, min(xs), max(xs), log, at=sorted(xs))
     else:
         across = Axis(key, -0.5, len(every) - 0.5, names=[show(value) for value in every])
-    said = _WORDS.get(metric, metric)
+    said = METRIC_WORDS.get(metric, metric)
     title = f"{said} against {key}"
     caption = _caption(found, metric, [*shown, *infinite])
     if len(lines) > len(shown):
@@ -153,7 +144,7 @@ def _name(line: Band) -> str:
 
 
 def _points(lines: Sequence[Band], key: str, metric: str) -> Table:
-    said, largest = _WORDS.get(metric, metric), is_promise(metric)
+    said, largest = METRIC_WORDS.get(metric, metric), is_promise(metric)
     others = list(lines[0].others) if lines else []
     rows = []
     for line in lines:

@@ -10,6 +10,7 @@ from typing import Any
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.reporting.sweeps import (
     CONFIDENCE,
+    METRIC_WORDS,
     Band,
     bands,
     delta_warning,
@@ -22,16 +23,6 @@ from p2p_labeldp.reporting.sweeps import (
 from p2p_labeldp.scenario import documentation
 
 LEGEND_LINES = 24  # more lines than that are told apart by nobody
-_WORDS = {
-    "accuracy": "test accuracy",
-    "nonprivate_accuracy": "test accuracy without privacy",
-    "majority_accuracy": "test accuracy of the commonest label",
-    "accuracy_ratio": "accuracy / non-private accuracy",
-    "reports": "reports that arrived",
-    "virtual_seconds": "virtual seconds",
-    "phi": "phi, heterogeneity of clusters",
-    "psi": "psi, distortion of clusters",
-}
 
 
 def draw_bands(
@@ -63,8 +54,8 @@ def draw_bands(
         axes.margins(x=0.2)
     meaning = next((doc for dotted, _, _, doc in documentation() if dotted == across), "")
     axes.set_xlabel(f"{across}\n{meaning}" if meaning else across)
-    axes.set_ylabel(f"largest {metric}" if is_promise(metric) else _WORDS.get(metric, metric))
-    axes.set_title(f"{_WORDS.get(metric, metric)} against {across}\n{_caption(metric, lines, rows)}", fontsize=9)
+    axes.set_ylabel(f"largest {metric}" if is_promise(metric) else METRIC_WORDS.get(metric, metric))
+    axes.set_title(f"{METRIC_WORDS.get(metric, metric)} against {across}\n{_caption(metric, lines, rows)}", fontsize=9)
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.grid(alpha=0.25)
     if len(lines) > 1:

@@ -27,6 +27,18 @@ PROMISES = ("epsilon.", "delta.")
 """Metrics of which the largest counts."""
 SHARES = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
 """Metrics between 0 and 1."""
+METRIC_WORDS = {
+    "accuracy": "test accuracy (share of examples)",
+    "nonprivate_accuracy": "test accuracy without privacy (share)",
+    "majority_accuracy": "accuracy of always guessing the commonest label",
+    "accuracy_ratio": "accuracy / accuracy without privacy",
+    "reports": "reports that arrived",
+    "alpha": "alpha, probability of a flip",
+    "virtual_seconds": "virtual seconds",
+    "phi": "phi, heterogeneity of clusters",
+    "psi": "psi, distortion of label shares",
+}
+"""What a figure calls a metric, with its unit; others go by their names."""
 METHODS = ("exact", "upper_bound", "searched")
 """From the one that says most to the one that says least."""
 
