@@ -82,10 +82,11 @@ def deployed(users: int) -> dict[str, float]:
 
 def in_memory(users: int) -> tuple[float, str]:
     """CPU seconds of the same exchange with one task per cluster, and the data set it gives."""
+    from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
+
     from p2p_labeldp.data import load
     from p2p_labeldp.engines.actors import Simulation
     from p2p_labeldp.engines.outcome import Population
-    from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
     from p2p_labeldp.mechanisms.coins import make_coins
 
     chosen = scenario(users)

@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 from p2p_labeldp.engines.sweeps import Plan, make_plan, sweep
+
 from p2p_labeldp.scenario import parse_scenario
 
 SCENARIO = """

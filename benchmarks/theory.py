@@ -26,12 +26,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from p2p_labeldp.mechanisms.catalogue import LabelMechanism, Noisy, make_mechanism
 
 from p2p_labeldp.data import Dataset, kmeans_clusters, load
 from p2p_labeldp.data.quality import phi
 from p2p_labeldp.learning import fit_softmax, one_hot
 from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
-from p2p_labeldp.mechanisms.catalogue import LabelMechanism, Noisy, make_mechanism
 from p2p_labeldp.mechanisms.centralized import corrected_targets
 from p2p_labeldp.privacy import account
 from p2p_labeldp.scenario import Data

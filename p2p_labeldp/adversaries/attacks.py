@@ -28,7 +28,7 @@ from p2p_labeldp.adversaries.evidence import Evidence, evidence_of, evidence_of_
 from p2p_labeldp.adversaries.laws import CERTAIN, log_ratios
 from p2p_labeldp.audit.array_views import ClusterViews
 from p2p_labeldp.audit.views import View
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 
 Candidates = tuple[int, int]
 Scores = NDArray[np.float64]

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import Account, Answer
+from p2p_labeldp.privacy import Account, Guarantee
 
 _POINTS = 12
 # Of the grid, where the local guarantee is infinite.
@@ -69,7 +69,7 @@ class Bounds:
         return float(min(1.0, accused.min(), acquitted.min()))
 
     @cached_property
-    def _at_prior(self) -> Answer:
+    def _at_prior(self) -> Guarantee:
         return self.account.get_delta(abs(math.log(self.prior) - math.log1p(-self.prior)))
 
     @cached_property

@@ -65,10 +65,6 @@ class Part:
     def victim(self) -> int | None:
         return getattr(self.entry, "victim", None)
 
-    def as_json(self) -> dict[str, object]:
-        known: dict[str, object] = {"kind": self.entry.name, "members": list(self.members)}
-        return known if self.victim is None else known | {"victim": self.victim}
-
 
 def cast(stage: Stage, scenario: Scenario) -> tuple[Part, ...]:
     """Put every adversary of the scenario in its place; who they are, one part for each entry."""

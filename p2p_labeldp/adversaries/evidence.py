@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit.array_views import ClusterViews
 from p2p_labeldp.audit.views import View
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 
 Counts = NDArray[np.int64]
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.privacy.binomial import Window, pmf
 
 Floats = NDArray[np.float64]

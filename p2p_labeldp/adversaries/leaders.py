@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.peer_to_peer import Rosters
+from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import HOST, Assignment, Message, Outgoing, Report, Roster, Round

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.coins import KEEP, PEER, Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters, Rosters, flip
+from p2p_labeldp.mechanisms.exchange import Rosters, flip
+from p2p_labeldp.privacy import Parameters
 
 Labels = NDArray[np.int64]
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit.views import SIGHT, Scope, View, one_peer_each, sight_of
 from p2p_labeldp.mechanisms.coins import PEER, Coins
-from p2p_labeldp.mechanisms.peer_to_peer import BLOCK, Parameters, Rosters, exchange
+from p2p_labeldp.mechanisms.exchange import BLOCK, Rosters, exchange
+from p2p_labeldp.privacy import Parameters
 
 _UNSEEN = -1
 

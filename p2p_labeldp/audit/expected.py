@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from p2p_labeldp.audit.rules import require
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 
 
 class Expected:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import Scenario, load_scenario
 
 SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"

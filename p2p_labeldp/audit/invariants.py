@@ -28,7 +28,7 @@ from p2p_labeldp.audit.sample import Sample
 from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import FAULTS, HOST, VERSION
 from p2p_labeldp.scenario import Network
 

@@ -15,7 +15,7 @@ from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import noisy_sha256
+from p2p_labeldp.mechanisms.exchange import noisy_sha256
 from p2p_labeldp.scenario import Network
 
 FAMILY_WISE_ERROR = 1e-3

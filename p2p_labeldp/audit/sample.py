@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 
 
 @dataclass

@@ -24,7 +24,8 @@ from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters, flip
+from p2p_labeldp.mechanisms.exchange import flip
+from p2p_labeldp.privacy import Parameters
 
 Scope = Literal["nothing", "own", "wire", "all"]
 """Which messages between users: none, those of the adversary's own users, those on the wire, self-asks too."""

@@ -11,7 +11,7 @@ from rich.table import Table
 from p2p_labeldp.cli.output import Json, console, print_json
 
 if TYPE_CHECKING:
-    from p2p_labeldp.privacy import Answer
+    from p2p_labeldp.privacy import Guarantee
 
 ClusterSize = Annotated[int, typer.Option("--cluster-size", help="Users in the cluster.")]
 Delta = Annotated[float, typer.Option("--delta", help="The delta that epsilon is stated at.")]
@@ -38,18 +38,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """What a view costs: epsilon at a delta, never below the exact value."""
-    from p2p_labeldp.privacy import account
+    from p2p_labeldp.privacy import Parameters, account
 
-    answer = account(
-        view,
-        cluster_size=cluster_size,
-        alpha=alpha,
-        theta=theta,
-        labels=labels,
-        rounds=rounds,
-        noise=noise,
-        colluders=colluders,
-    ).get_epsilon(delta)
+    parameters = Parameters(alpha, theta, labels, noise, rounds)
+    answer = account(view, parameters, cluster_size=cluster_size, colluders=colluders).get_epsilon(delta)
     if as_json:
         print_json(answer.as_json())
     else:
@@ -65,19 +57,20 @@ def number(value: float | None, missing: str = "none") -> str:
     return "infinite" if value == math.inf else rounded_up(value, 6)
 
 
-def answer_table(answer: Answer) -> Table:
+def answer_table(answer: Guarantee) -> Table:
     """An answer with everything one must know before quoting it."""
-    from p2p_labeldp.privacy import SEES
+    from p2p_labeldp.privacy import RECORDS
+    from p2p_labeldp.privacy import View as Who
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     how = {"exact": "exact, rounded up", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
     rows: list[tuple[str, Any]] = [
-        ("view", f"{answer.view}: {SEES[answer.view]}"),
+        ("view", f"{answer.view}: {RECORDS[Who(answer.view)].sees}"),
         ("epsilon", f"{number(answer.epsilon)} at delta {answer.delta:g}"),
         ("method", f"{how[answer.method]}; at most {number(answer.error_bound)} above the exact value"),
-        ("neighbours", answer.neighbours),
+        ("neighbours", str(answer.relation)),
         ("searched", answer.searched or "a formula; nothing to search"),
     ]
     if answer.worst_ones is not None:

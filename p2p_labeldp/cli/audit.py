@@ -14,7 +14,7 @@ from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
     from p2p_labeldp.audit import Audit
-    from p2p_labeldp.engines.audited import EpsilonAudit, Setting
+    from p2p_labeldp.experiments.epsilon import EpsilonAudit, Setting
 
 MOST_TRIALS = 100_000_000
 
@@ -102,7 +102,7 @@ def _setting(
     data_dir: Path | None,
 ) -> Setting:
     """What to audit: of run folders, of a scenario, or of numbers."""
-    from p2p_labeldp.engines.audited import setting_of_numbers, setting_of_runs, setting_of_scenario
+    from p2p_labeldp.experiments.epsilon import setting_of_numbers, setting_of_runs, setting_of_scenario
     from p2p_labeldp.mechanisms import Parameters
 
     if not named:
@@ -127,7 +127,7 @@ def _setting(
 def _audit_epsilon(
     setting: Setting, trials: int | None, seed: int, error: float, out: Path | None, as_json: bool
 ) -> bool:
-    from p2p_labeldp.engines.audited import TRIALS, audit_epsilon
+    from p2p_labeldp.experiments.epsilon import TRIALS, audit_epsilon
     from p2p_labeldp.reporting.epsilon import draw_epsilon
 
     if not 0 < error < 1:

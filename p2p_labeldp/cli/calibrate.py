@@ -38,7 +38,7 @@ def command(
     )
     if as_json:
         chosen = {"alpha": found.alpha, "theta": found.theta, "variance": found.variance, "target_epsilon": epsilon}
-        print_json(chosen | found.answer.as_json())
+        print_json(chosen | found.guarantee.as_json())
         return
     console.print(f"alpha {found.alpha:.6g}, theta {found.theta:g}: variance of a cluster's share {found.variance:.4g}")
-    console.print(answer_table(found.answer))
+    console.print(answer_table(found.guarantee))

@@ -48,7 +48,7 @@ def command(
     else:
         text = f'[data]\nname = "{dataset}"\n[clusters]\ncount = 100'
         name, chosen = str(dataset), parse_scenario(text, f"--dataset {dataset}", settings or (), seed)
-    from p2p_labeldp.engines import compare as engine
+    from p2p_labeldp.experiments import compare as engine
     from p2p_labeldp.reporting.comparison import draw_comparison
 
     asked = _numbers("--epsilons", epsilons)

@@ -39,7 +39,7 @@ def command(
     """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and users hosts."""
     chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
     from p2p_labeldp.deployment.local import deploy
-    from p2p_labeldp.engines.folder import free_name
+    from p2p_labeldp.runs.folder import free_name
 
     place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
     hosts = chosen.deployment.hosts

@@ -47,8 +47,8 @@ def command(
         if value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
     chosen = find_scenario(scenario, settings, seed)
-    from p2p_labeldp.engines.folder import free_name
-    from p2p_labeldp.engines.runner import run
+    from p2p_labeldp.experiments.run import run
+    from p2p_labeldp.runs.folder import free_name
 
     place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
     with progress_bar() as progress:

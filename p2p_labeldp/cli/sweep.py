@@ -26,7 +26,7 @@ from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.errors import RequestError, RunError
 
 if TYPE_CHECKING:
-    from p2p_labeldp.engines.sweeps import Plan, Sweep
+    from p2p_labeldp.experiments.sweeps import Plan, Sweep
 
 MOST_LINES = 40  # of a table on a terminal
 
@@ -67,7 +67,7 @@ def command(
     if workers is not None and dask is not None:
         raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     chosen = find_scenario(scenario, settings, seed)
-    from p2p_labeldp.engines.sweeps import make_plan, sweep
+    from p2p_labeldp.experiments.sweeps import make_plan, sweep
     from p2p_labeldp.reporting.sweep_figure import draw_bands
 
     plan = make_plan(chosen, vary or (), listed, seeds=seeds, engine=engine, hosting=hosting)
@@ -102,7 +102,7 @@ def command(
 
 def _plots(plan: Plan, asked: list[str] | None) -> list[tuple[str, str]]:
     """(metric, key) of every figure, refused before anything runs where there can be none."""
-    from p2p_labeldp.engines.sweeps.replicate import numbers_of
+    from p2p_labeldp.experiments.sweeps.replicate import numbers_of
     from p2p_labeldp.reporting.sweeps import numeric
 
     if asked is None:
@@ -205,7 +205,7 @@ def _by_setting(found: Sweep) -> dict[int, list[dict[str, Any]]]:
 
 
 def _tables(found: Sweep) -> list[Path]:
-    from p2p_labeldp.engines.sweeps.tables import FAILURES, PARQUET, ROWS
+    from p2p_labeldp.experiments.sweeps.tables import FAILURES, PARQUET, ROWS
 
     return [path for name in (ROWS, PARQUET, FAILURES) if (path := found.folder / name).exists()]
 
@@ -241,7 +241,7 @@ def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], 
         console.print(f"warning: {warning}", soft_wrap=True, markup=False)
     for metric in empty:
         console.print(f"no figure of {metric}: no row has a number for it", soft_wrap=True)
-    from p2p_labeldp.engines.sweeps.tables import has_parquet
+    from p2p_labeldp.experiments.sweeps.tables import has_parquet
 
     files = ", ".join(map(str, (*_tables(found), *figures)))
     console.print(f"Files: {files}", soft_wrap=True, markup=False)

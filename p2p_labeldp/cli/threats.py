@@ -24,7 +24,7 @@ from p2p_labeldp.cli.output import (
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
-    from p2p_labeldp.engines.threats import Threat, Threats
+    from p2p_labeldp.experiments.threats import Threat, Threats
 
 
 def command(
@@ -46,7 +46,7 @@ def command(
         raise RequestError(f"--colluders {colluders} is not allowed; it must be 0 or more")
     plot = out or Path("runs") / f"{Path(scenario).stem}-threats.png"
     chosen = find_scenario(scenario, settings, seed)
-    from p2p_labeldp.engines.threats import threats
+    from p2p_labeldp.experiments.threats import threats
     from p2p_labeldp.reporting.curves import SUFFIXES, draw_curves
     from p2p_labeldp.reporting.words import rounded_up
 

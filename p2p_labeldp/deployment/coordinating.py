@@ -38,12 +38,11 @@ from p2p_labeldp.deployment.items import (
     encode_column,
 )
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part, Shares
-from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta
-from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.runner import ClusterPlan, calibrated_alpha, parameters_of
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Envelope, Message, Outgoing, Refused, Roster
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import Scenario
 
 LARGEST = np.float32(1e15)
@@ -268,16 +267,10 @@ class CoordinatorPart(Part):
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
         found = self._plan(ids, np.clip(features, -LARGEST, LARGEST, out=features))
-        mechanism = self._scenario.mechanism
         assert self.directory is not None
-        labels = self.directory.labels
-        parameters = parameters_of(self._scenario, labels)
-        sizes = cluster_sizes(Outcome(found, []), parameters)
-        delta = self._scenario.privacy.delta or default_delta(sizes, self.directory.users)
-        alpha = mechanism.alpha
-        if mechanism.epsilon > 0:
-            alpha = calibrated_alpha(mechanism, labels, sizes, delta)
-        self._noise = Noise(alpha, delta)
+        sizes = np.bincount(found).tolist()
+        resolved = resolve(self._scenario, labels=self.directory.labels, users=self.directory.users, sizes=sizes)
+        self._noise = Noise(resolved.plan.parameters.alpha, resolved.delta)
         self.log("clustered", clusters=int(found.max(initial=-1)) + 1, users=len(ids))
         return found
 

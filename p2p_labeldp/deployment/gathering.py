@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from p2p_labeldp.deployment.items import MAX_BODY, Directory, Holder, Join, encode_item
-from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.tls import parse_address
 from p2p_labeldp.protocol.messages import MAX_FEATURES, Refused
+from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario
 
 COUNTS = ("users", "features", "labels")

@@ -22,8 +22,8 @@ from p2p_labeldp.audit.folder import SUMMARY, TRACE
 from p2p_labeldp.data import load
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.parts import require_deployable
-from p2p_labeldp.engines.folder import RunFolder
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import Scenario, replace
 
 LAST_LINES = 5  # of a node that died

@@ -35,13 +35,13 @@ from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable
 from p2p_labeldp.deployment.results import prepare_place, trace_writer, writer
 from p2p_labeldp.deployment.users import UsersPart
-from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Open
 from p2p_labeldp.network.tls import Transport
 from p2p_labeldp.protocol.messages import VERSION, Refused
+from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario
 
 ROLES = ("coordinator", "learner", "auditor", "users")

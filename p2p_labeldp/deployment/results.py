@@ -15,22 +15,22 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from p2p_labeldp.audit.folder import MANIFEST, SCENARIO, SUMMARY, TRACE
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.deployment.items import Directory, Facts
-from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.guarantees import flips_alone, guarantees
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.results import learned, sizes_of_clusters, write_results
-from p2p_labeldp.engines.runner import parameters_of
-from p2p_labeldp.engines.treatments import treatment_of
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Guarantee, Parameters, View, account
+from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees, headline
+from p2p_labeldp.runs.resolve import Resolved, resolve
+from p2p_labeldp.runs.results import counted, learned, stated, write_results
+from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.scenario import replace as changed
 
@@ -87,8 +87,11 @@ def writer(out: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome
         place = _named(out, directory.run)
         if _run_of(place) == directory.run:
             return
-        final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0)
-        summary = deployed_summary(scenario, final, blind, outcome, facts, directory, seconds, str(place))
+        final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0, privacy__delta=facts.delta)
+        sizes = np.bincount(outcome.clusters[outcome.clusters >= 0]).tolist()
+        resolved = resolve(final, labels=directory.labels, users=directory.users, sizes=sizes)
+        resolved = replace(resolved, target=scenario.mechanism.epsilon or None)
+        summary = deployed_summary(resolved, blind, outcome, facts, directory, seconds, str(place))
         if place.is_dir() and not any(place.iterdir()):
             shutil.rmtree(place, ignore_errors=True)
         with RunFolder(place) as folder:
@@ -107,72 +110,57 @@ def _run_of(place: Path) -> str | None:
 
 
 def deployed_summary(
-    scenario: Scenario,
-    final: Scenario,
+    resolved: Resolved,
     dataset: Dataset,
     outcome: Outcome,
     facts: Facts,
     directory: Directory,
     seconds: float,
     out: str,
-) -> dict[str, Any]:
+) -> Summary:
     """As of a simulated run; what needs everyone's true label is null."""
-    parameters = parameters_of(final, directory.labels)
-    treatment = treatment_of(final, directory.labels, [], 0.0)
-    return {
-        "users": directory.users,
-        "labels": directory.labels,
-        "clusters": int(outcome.clusters.max(initial=-1)) + 1,
-        "reports": outcome.reports,
-        "messages": sum(outcome.messages.values()),
-        "seed": scenario.coins.seed,
-        "coins": scenario.coins.source,
-        "engine": "deployment",
-        "hosting": None,
-        "hosts": len(directory.hosts),
-        "noisy_sha256": outcome.sha256(),
-        "alpha": parameters.alpha,
-        "mechanism": treatment.kind,
-        "trust": treatment.trust,
-        "target_epsilon": scenario.mechanism.epsilon or None,
-        **learned(final, dataset, outcome, treatment),
-        "nonprivate_accuracy": None,
-        "majority_accuracy": None,
-        "privacy": _privacy(outcome, parameters, facts, directory),
-        **sizes_of_clusters(outcome, facts.merged),
-        "phi": None,
-        "psi": None,
-        "messages_by_kind": outcome.messages,
-        "outcomes_by_round": outcome.outcomes,
-        "missing": outcome.missing,
-        "missing_hosts": facts.missing_hosts,
-        "virtual_seconds": None,
-        "seconds": round(seconds, 3),
-        "out": out,
-    }
+    fitted = learned(resolved, dataset, outcome)
+    table = _privacy(resolved, outcome, directory)
+    return Summary(
+        **stated(resolved),
+        **counted(outcome, facts.merged) | {"virtual_seconds": None},
+        labels=directory.labels,
+        engine="deployment",
+        hosts=len(directory.hosts),
+        accuracy=fitted.accuracy,
+        accuracy_reason=fitted.reason,
+        privacy=table,
+        headline=headline(table),
+        missing_hosts=tuple(facts.missing_hosts),
+        seconds=round(seconds, 3),
+        out=out,
+    )
 
 
-def _privacy(outcome: Outcome, parameters: Parameters, facts: Facts, directory: Directory) -> dict[str, dict[str, Any]]:
-    """As of a simulated run, and what a users host sees: the answers that all its users got."""
-    found = guarantees(outcome, parameters, facts.delta)
-    delta: float = found["learner"]["delta"]
+def _privacy(resolved: Resolved, outcome: Outcome, directory: Directory) -> Table:
+    """As of a simulated run, and what a user host sees: the answers that all its users got."""
+    parameters = resolved.plan.parameters
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
     small = int(sizes[sizes < parameters.minimum_size].sum())
-    if any(counts.get("abstained", 0) > small for counts in outcome.outcomes):
-        # Some members of a cluster may have gone on where others, who distrusted it, made no noise.
-        found = flips_alone(
-            parameters, delta, "users of large enough clusters abstained: the flips alone are counted on"
-        )
-    return found | {"users_host": _seen_by_a_host(outcome, parameters, delta, directory)}
+    # Some members of a cluster may have gone on where others, who distrusted it, made no noise.
+    distrusted = any(counts.get("abstained", 0) > small for counts in outcome.outcomes)
+    taking_part = cluster_sizes(outcome.clusters, parameters, outcome.missing)
+    found = guarantees(resolved.plan, Circumstances(taking_part, resolved.delta, distrusted=distrusted))
+    return found | {View.USER_HOST: _seen_by_a_host(outcome, parameters, resolved.delta, directory)}
 
 
-def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, directory: Directory) -> dict[str, Any]:
+def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, directory: Directory) -> Guarantee:
     """The worst cluster and host: with ``own`` of n users at one host, the chance that one of them asks a given other.
 
     Those who went missing on the way may have asked all the same, so that everyone counts.
     """
-    method = "upper_bound" if _is_bounded(parameters) else "exact"
-    worst: dict[str, Any] = {"epsilon": 0.0, "delta": delta, "method": method, "cluster_size": None, "own_users": 0}
+    worst = Guarantee(
+        epsilon=0.0,
+        delta=delta,
+        view=View.USER_HOST,
+        method="upper_bound" if parameters.fresh else "exact",
+        own_users=0,
+    )
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
     for holder in directory.hosts:
         here = outcome.clusters[holder.first : holder.last]
@@ -181,30 +169,16 @@ def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, dire
             if size < parameters.minimum_size:
                 continue
             epsilon = _answered_epsilon(parameters, size, mine, delta)
-            if epsilon > worst["epsilon"]:
-                worst |= {"epsilon": epsilon, "cluster_size": size, "own_users": mine}
-    if worst["epsilon"] == math.inf:
-        worst |= {"epsilon": "inf", "reason": "alpha leaves labels unflipped"}
+            if epsilon > worst.epsilon:
+                worst = msgspec.structs.replace(worst, epsilon=epsilon, cluster_size=size, own_users=mine)
+    if worst.epsilon == math.inf:
+        worst = msgspec.structs.replace(worst, reason="alpha leaves labels unflipped")
     return worst
 
 
 def _answered_epsilon(parameters: Parameters, size: int, own: int, delta: float) -> float:
     """epsilon of p rr(epsilon) = delta, rounded up; with fresh noise in every round, of the auditor, who sees more."""
-    if _is_bounded(parameters):
-        everything = account(
-            "auditor", cluster_size=size, alpha=parameters.alpha, theta=1.0, labels=parameters.labels,
-            rounds=parameters.rounds, noise=parameters.noise,
-        )  # fmt: skip
-        return everything.get_epsilon(delta).epsilon
-    other = parameters.alpha / (parameters.labels - 1)
-    high, low = max(1 - parameters.alpha, other), min(1 - parameters.alpha, other)
+    if parameters.fresh:
+        return account(View.AUDITOR, parameters, cluster_size=size).get_epsilon(delta).epsilon
     chance = -math.expm1(own * parameters.rounds * math.log1p(-1 / size)) if size > 1 else 1.0
-    left = high - delta / chance
-    if left <= low:
-        return 0.0
-    return math.log(left / low) * (1 + 1e-12) if low > 0 else math.inf
-
-
-def _is_bounded(parameters: Parameters) -> bool:
-    """Whether what a host sees is bounded by what the auditor sees."""
-    return parameters.noise == "fresh" and parameters.rounds > 1
+    return ClosedForm(chance, LocalNoise.flip(parameters.alpha, parameters.labels)).epsilon(delta)

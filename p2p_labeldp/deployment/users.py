@@ -28,15 +28,14 @@ from p2p_labeldp.deployment.items import (
     encode_column,
 )
 from p2p_labeldp.deployment.parts import Log, Part
-from p2p_labeldp.engines.guarantees import LARGEST_DELTA
-from p2p_labeldp.engines.runner import ClusterPlan
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.privacy import account
+from p2p_labeldp.mechanisms.plan import LARGEST_DELTA
+from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Assignment, Envelope, Features, Message, Outgoing, Refused
 from p2p_labeldp.protocol.user import User
+from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.scenario import Scenario
 
 
@@ -193,14 +192,4 @@ class UsersPart(Part):
 
 @lru_cache(maxsize=4096)
 def _spent(size: int, parameters: Parameters, delta: float) -> float:
-    accountant = account(
-        "learner",
-        cluster_size=size,
-        alpha=parameters.alpha,
-        theta=parameters.theta,
-        labels=parameters.labels,
-        rounds=parameters.rounds,
-        noise=parameters.noise,
-        thorough=False,
-    )
-    return accountant.get_epsilon(delta).epsilon
+    return account(View.LEARNER, parameters, cluster_size=size, thorough=False).get_epsilon(delta).epsilon

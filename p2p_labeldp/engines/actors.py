@@ -19,10 +19,8 @@ from trio.lowlevel import checkpoint, wait_task_rescheduled
 from trio.testing import MockClock
 
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.engines.treatments import Treatment
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.mechanisms import Coins, Holder, Plan, Randomness
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol.auditor import Auditor, Record
@@ -48,6 +46,7 @@ from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import KeyedStream, Purpose
 
+_HOLDERS = {Holder.PEERS: None, Holder.LEARNER: LEARNER, Holder.CURATOR: KEEPER, Holder.SHUFFLER: KEEPER}
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
 
@@ -57,18 +56,19 @@ class Simulation:
     def __init__(
         self,
         population: Population,
-        parameters: Parameters,
+        plan: Plan,
         coins: Coins,
         settings: Network,
         *,
         hosting: str = "user",
         seed: int = 0,
-        treatment: Treatment | None = None,
+        randomness: Randomness | None = None,
         faults: Faults | None = None,
         write: Callable[[bytes], object] = lambda _: None,
         on_batch: Callable[[int], None] | None = None,
     ) -> None:
         count = len(population.labels)
+        parameters = plan.parameters
         self.population = population
         self.hosting = hosting
         self.seed = seed
@@ -85,13 +85,13 @@ class Simulation:
             on_batch=on_batch,
         )
         self.host = Host(parameters, coins, 0, count)
-        keeper = None if treatment is None else treatment.keeper
+        keeper = _HOLDERS[plan.holder]
         self.keeper: Keeper | None = None
         self.users: list[User]
-        if treatment is None or keeper is None:
+        if keeper is None:
             self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
         else:
-            flips = treatment.flips
+            flips = parameters.alpha > 0
             self.users = [
                 Submitter(i, label, self.host, keeper, flips) for i, label in enumerate(population.labels.tolist())
             ]
@@ -107,13 +107,14 @@ class Simulation:
         # No round is closed later than this after the one before, whatever is lost on the way.
         patience = settings.hello_limit + parameters.rounds * settings.round_limit
         teller = COORDINATOR
-        if treatment is not None and treatment.work is not None:
+        if plan.work is not None:
+            assert randomness is not None
             teller = KEEPER
-            work = treatment.work
+            work, drawn = plan.work, randomness
             self.keeper = Keeper(
                 count,
                 parameters.labels,
-                lambda users, labels: work(users, labels, self.coordinator.clusters[users]),
+                lambda users, labels: work(users, labels, self.coordinator.clusters[users], drawn),
                 patience,
                 settings.round_limit,
             )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.peer_to_peer import noisy_sha256
+from p2p_labeldp.mechanisms.exchange import noisy_sha256
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,10 @@ class Outcome:
     """Per round: how many users reported, dropped what they got, or abstained."""
     missing: list[int] = field(default_factory=list)
     """Users of whom a hello, a word that they are done or a report never came, or came too late."""
+    withheld: list[int] = field(default_factory=list)
+    """Clusters that released nothing, since the target no longer held for them."""
+    shares: NDArray[np.float64] | None = None
+    """What a curator published: the distribution of labels in each cluster."""
     virtual_seconds: float = 0.0
     faults: list[dict[str, Any]] = field(default_factory=list)
     """Every rule of the scenario's faults, in order, and how often it fired."""

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.data.crowd import Crowd, People
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.peer_to_peer import BLOCK, Parameters, Release, Rosters, exchange
+from p2p_labeldp.mechanisms.exchange import BLOCK, Release, Rosters, exchange
+from p2p_labeldp.privacy import Parameters
 
 MOST_USERS = 1 << 22
 MOST_HELD = 1 << 19  # where arrays travel, 13 bytes a user: below what Dask calls a large task

@@ -32,7 +32,8 @@ from p2p_labeldp.engines.shares import (
 )
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters, Rosters
+from p2p_labeldp.mechanisms.exchange import Rosters
+from p2p_labeldp.privacy import Parameters
 
 Task = Callable[[Share], ShareResult]
 Answer = tuple[str, int, float, ShareResult]  # the worker, its peak, its seconds of CPU, what came out
@@ -205,7 +206,7 @@ class Record:
         mine["cpu_seconds"] = round(mine["cpu_seconds"] + done.cpu, 3)
         mine["peak_bytes"] = max(mine["peak_bytes"], done.peak)
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def by_worker(self) -> list[dict[str, Any]]:
         return [self._workers[name] for name in sorted(self._workers)]
 
 

@@ -39,9 +39,21 @@ def unflip(targets: Targets, alpha: float) -> Targets:
     return corrected
 
 
-def unflipped_targets(labels: NDArray[np.integer], label_count: int, alpha: float) -> Targets:
-    """The soft target of each noisy label: ``unflip`` of its one-hot row."""
-    return unflip(one_hot(labels, label_count), alpha)
+def undrawn(targets: Targets, shares: Targets, beta: float) -> Targets:
+    """Rows that sum to 1, with a share ``beta`` of the drawing from ``shares`` undone: (target - beta q) / (1 - beta).
+
+    The drawing's matrix is (1-beta) I + beta q 1^T and, since 1^T q = 1, its inverse (I - beta q 1^T) / (1 - beta).
+    """
+    corrected: Targets = (targets - beta * shares) / (1 - beta)
+    return corrected
+
+
+def positive_part(targets: Targets) -> Targets:
+    """Rows that sum to 1 without their negative entries, and so again; a row of nothing stays one."""
+    positive = np.maximum(targets, 0.0)
+    total = positive.sum(axis=1, keepdims=True)
+    shares: Targets = positive / np.where(total > 0, total, 1.0)
+    return shares
 
 
 def pooled_reports(

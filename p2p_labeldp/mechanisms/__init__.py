@@ -1,9 +1,13 @@
-"""Labels in, noisy labels out, on numpy arrays; knows nothing of actors."""
+"""One module for each mechanism, and what they share: coins, the exchange and Algorithm 1 on arrays; no actors.
 
-from p2p_labeldp.mechanisms.coins import Coins, SeededCoins, SystemCoins, make_coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters, Release, Rosters, exchange, noisy_sha256
+``make_plan`` fixes a mechanism's noise, ``release`` turns labels into what the learner receives.
+"""
+
+from p2p_labeldp.mechanisms.coins import Coins, Randomness, SeededCoins, SystemCoins, make_coins, randomness_of
+from p2p_labeldp.mechanisms.exchange import Rosters, exchange, noisy_sha256
+from p2p_labeldp.mechanisms.plan import Holder, Plan, Released, make_plan, mechanism_of, release
 
 __all__ = [
-    "Coins", "Parameters", "Release", "Rosters", "SeededCoins", "SystemCoins", "exchange", "make_coins",
-    "noisy_sha256",
+    "Coins", "Holder", "Plan", "Randomness", "Released", "Rosters", "SeededCoins", "SystemCoins", "exchange",
+    "make_coins", "make_plan", "mechanism_of", "noisy_sha256", "randomness_of", "release",
 ]  # fmt: skip

@@ -1,116 +1,76 @@
-"""Algorithm 1 on arrays: a trusted curator's noisy cluster distributions, and labels redrawn from them.
-
-    q = clip(p_hat + noise of scale sigma / n_c, tau, 1), renormalised so that no entry leaves [tau, 1]
-    each label is replaced, with probability lambda, by a draw from its cluster's q
-    the learner fits the soft target (onehot(y) - beta q) / (1 - beta)
-
-**Privacy** covers q and the noisy labels together. Replacing a label moves one of the cluster's counts down and
-another up, by 2 in total, so noise of scale sigma on counts costs 2/sigma (the paper says 1/sigma, which is
-wrong). Given q, a label comes out with probability at least lambda tau whatever it was, and at most 1 - lambda
-more if it was that label: log(1 + (1-lambda)/(lambda tau)).
-
-**The soft target** needs no matrix inverse. The redrawing's matrix is (1-beta) I + beta q 1^T, and since 1^T q
-= 1 its inverse is (I - beta q 1^T) / (1 - beta). Its entries sum to 1, their absolute values to
-(1+beta)/(1-beta) at most. Some are negative, so the learner needs l2 > 0.
-
-``lambda`` is called ``chance`` in code. Noise is discrete (see ``laplace``) unless the paper's is asked for.
-"""
+"""The paper's centralized mechanism with any tau, sigma, lambda and beta. ``algorithm_1`` has it on arrays."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms import solve
+from p2p_labeldp.mechanisms.algorithm_1 import cluster_counts, noisy_shares, resampled, spent_epsilon
+from p2p_labeldp.mechanisms.coins import Randomness
+from p2p_labeldp.mechanisms.plan import (
+    POOLED_FROM,
+    Holder,
+    Labels,
+    Mechanism,
+    Plan,
+    Request,
+    Work,
+    sees_true_labels,
+    spends,
+)
+from p2p_labeldp.privacy import View
+from p2p_labeldp.privacy.paper import centralized_epsilon_as_printed
 
-from p2p_labeldp.mechanisms.exact import Source, bernoulli, seeded_source
-from p2p_labeldp.mechanisms.laplace import continuous_laplace, discrete_laplace
-from p2p_labeldp.privacy.paper import centralized_epsilon
-
-Labels = NDArray[np.int64]
-Shares = NDArray[np.float64]
-
-
-def cluster_counts(labels: Labels, clusters: Labels, label_count: int, cluster_count: int) -> NDArray[np.int64]:
-    """How many users of each cluster hold each label, (C, K)."""
-    cells = np.bincount(clusters * label_count + labels, minlength=cluster_count * label_count)
-    return cells.reshape(cluster_count, label_count).astype(np.int64)
-
-
-def noisy_shares(
-    counts: NDArray[np.int64], sigma: float, tau: float, generator: np.random.Generator, *, continuous: bool = False
-) -> Shares:
-    """q(y|c) of every cluster from its counts (C, K).
-
-    With sigma = inf the counts are not looked at and q is uniform: as private as infinite noise, and steadier.
-    So is the q of a cluster with nobody in it.
-    """
-    clusters, label_count = counts.shape
-    if sigma == math.inf:
-        return np.full((clusters, label_count), 1 / label_count)
-    sizes = counts.sum(axis=1, keepdims=True)
-    noise: NDArray[np.float64] | NDArray[np.int64]
-    if continuous:
-        noise = continuous_laplace(sigma, counts.size, generator)
-    else:
-        noise = discrete_laplace(sigma, counts.size, seeded_source(generator))
-    q = renormalised((counts + noise.reshape(counts.shape)) / np.maximum(sizes, 1), tau)
-    q[sizes[:, 0] == 0] = 1 / label_count
-    return q
+TRUST = "A curator is trusted with every true label; the learner sees noisy labels and noisy histograms."
 
 
-def renormalised(raw: Shares, tau: float) -> Shares:
-    """Rows clipped to [tau, 1], then moved to sum to 1 in proportion to the room each entry has."""
-    q = np.clip(raw, tau, 1.0)
-    gap = 1.0 - q.sum(axis=1, keepdims=True)
-    slack = np.where(gap < 0, q - tau, 1.0 - q)
-    room = slack.sum(axis=1, keepdims=True)
-    q += np.divide(slack, room, out=np.zeros_like(slack), where=room > 0) * gap
-    # Rounding alone can have left the interval.
-    return np.clip(q, tau, 1.0, out=q)
+@dataclass(frozen=True)
+class Curating:
+    """The curator's work; shares are published where the learner undoes part of the drawing."""
+
+    parameters: solve.Central
+    label_count: int
+    publishes: bool
+
+    def __call__(self, users: Labels, labels: Labels, clusters: Labels, randomness: Randomness) -> Work:
+        p = self.parameters
+        counts = cluster_counts(labels, clusters, self.label_count, int(clusters.max(initial=-1)) + 1)
+        q = noisy_shares(counts, p.sigma, p.tau, randomness)
+        return Work(users, resampled(labels, clusters, q, p.chance, randomness), q if self.publishes else None)
 
 
-def resampled(labels: Labels, clusters: Labels, q: Shares, chance: float, generator: np.random.Generator) -> Labels:
-    """Each label, replaced with probability ``chance`` by a draw from its cluster's q."""
-    source: Source = seeded_source(generator)
-    replaced = np.flatnonzero(bernoulli(np.full(len(labels), chance), source))
-    noisy = labels.copy()
-    noisy[replaced] = drawn_labels(q, clusters[replaced], generator)
-    return noisy
+def curated(request: Request, trust: str, found: solve.Central, beta: float) -> Plan:
+    """A plan of Algorithm 1. What the learner receives, shares included, is covered by what is spent."""
+    tau, sigma, chance = found.tau, found.sigma, found.chance
+    spent = spent_epsilon(sigma, tau, chance, request.labels)
+    privacy = {View.LEARNER: spends(View.LEARNER, spent, 0.0)}
+    if spent == float("inf"):
+        privacy[View.LEARNER] = spends(View.LEARNER, spent, 0.0, reason="sigma, lambda and tau leave labels certain")
+    return Plan(
+        request.kind,
+        trust,
+        Holder.CURATOR,
+        replace(request.parameters, alpha=0.0, theta=1.0, labels=request.labels, rounds=1),
+        {"tau": tau, "sigma": sigma, "lambda": chance, "beta": beta},
+        privacy | sees_true_labels((View.CURATOR, View.NETWORK, View.AUDITOR), 0.0),
+        exchangeable=chance >= POOLED_FROM and beta == 0,
+        beta=beta,
+        work=Curating(found, request.labels, publishes=beta > 0),
+        paper_epsilon=centralized_epsilon_as_printed(sigma, tau, chance),
+    )
 
 
-def drawn_labels(q: Shares, clusters: Labels, generator: np.random.Generator) -> Labels:
-    """One draw from q for each cluster named; column by column, so that memory does not grow with K."""
-    uniform = generator.random(len(clusters))
-    below = np.cumsum(q, axis=1)
-    drawn = np.zeros(len(clusters), dtype=np.int64)
-    for column in range(q.shape[1] - 1):
-        drawn += uniform >= below[clusters, column]
-    return drawn
+def plan(request: Request) -> Plan:
+    options = request.options
+    given = {name: options.get(name) for name in ("tau", "sigma")}
+    found = solve.central(
+        request.epsilon, request.labels, chance=options.get("lambda_"), share=options.get("share", 0.5), **given
+    )
+    beta = float(options.get("beta", 0.0))
+    if not 0 <= beta < 1:
+        raise RequestError(f"mechanism.beta is {beta}; at least 0 and less than 1")
+    return curated(request, TRUST, found, beta)
 
 
-def corrected_targets(labels: Labels, shares: Shares, beta: float) -> Shares:
-    """(onehot(y) - beta q) / (1 - beta), where row i of ``shares`` is the q of user i (or the one q of all)."""
-    label_count = shares.shape[-1]
-    targets: Shares = np.broadcast_to(shares * (-beta / (1 - beta)), (len(labels), label_count)).copy()
-    targets[np.arange(len(labels)), labels] += 1 / (1 - beta)
-    return targets
-
-
-def _least_share(tau: float, label_count: int) -> float:
-    """The least probability of a label in `drawn_labels`: tau, less the rounding of sums and of 53-bit draws."""
-    return tau - label_count * 2.0**-52
-
-
-def spent_epsilon(sigma: float, tau: float, chance: float, label_count: int) -> float:
-    """What the release of q and the noisy labels costs, corrected, with the rounding of draws from q included."""
-    return centralized_epsilon(sigma, _least_share(tau, label_count), chance)
-
-
-def chance_for(cost: float, tau: float, label_count: int) -> float:
-    """The least lambda whose redrawing costs at most ``cost``: 1 / (1 + tau (e^cost - 1)), rounded up."""
-    least = max(_least_share(tau, label_count), 0.0)
-    chance = 1 / (1 + least * math.expm1(cost))
-    while chance < 1 and spent_epsilon(math.inf, tau, chance, label_count) > cost:
-        chance = math.nextafter(chance, 1.0)
-    return chance
+MECHANISM = Mechanism(TRUST, plan, options=("tau", "sigma", "lambda_", "beta", "share"))

@@ -1,4 +1,4 @@
-"""The only source of randomness in a mechanism: four uniform numbers per user and round.
+"""The only source of randomness in a mechanism: four uniform numbers per user and round, and a curator's draws.
 
 User i's coins in round r are one block of the counter-based generator Philox, so she can compute them
 alone, and a host can draw all its users' at once; both give the same bits:
@@ -8,7 +8,9 @@ alone, and a host can draw all its users' at once; both give the same bits:
 
 ``FLIP < alpha`` flips the label, ``OTHER`` picks which other label it becomes, ``PEER`` the place of the
 chosen peer in her cluster, ``KEEP < theta`` keeps. The order of messages therefore never changes an
-outcome. Anything else random (faults, adversaries, clustering) has its own stream, see ``streams``.
+outcome. ``Randomness`` is what a curator, a shuffler and DP-SGD draw from. Both come from the run's seed, for
+experiments, or from the operating system, for real labels: whoever knows a seed can undo every flip. Anything else
+random (faults, adversaries, clustering) has its own stream, see ``streams``.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from p2p_labeldp.scenario import Coins as CoinsSection
+from p2p_labeldp.streams import Purpose, stream
 
 FLIP, PEER, KEEP, OTHER = range(4)
 SCHEME = "philox-4x64: key=[seed, round], counter=user; columns flip, peer, keep, other"
@@ -47,10 +53,90 @@ class SystemCoins:
     """The operating system's randomness. A block asked for twice differs: draw each one once."""
 
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
-        words = np.frombuffer(os.urandom(32 * (stop - start)), dtype="<u8").reshape(stop - start, 4)
-        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return SystemRandomness().uniform(4 * (stop - start)).reshape(stop - start, 4)
 
 
 def make_coins(source: str, seed: int) -> Coins:
     """The coins a scenario's ``[coins]`` section asks for."""
     return SystemCoins() if source == "system" else SeededCoins(seed)
+
+
+class Randomness(Protocol):
+    """What a party draws that works on everyone's labels at once."""
+
+    def integers(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Uniform whole numbers: one from 0..bound-1 for each bound."""
+        ...
+
+    def uniform(self, count: int) -> NDArray[np.float64]:
+        """Uniform multiples of 2^-53 in [0, 1)."""
+        ...
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """The numbers 0..count-1 in a uniformly random order."""
+        ...
+
+    def normal(self, deviation: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Normal variates, in double precision."""
+        ...
+
+
+class SeededRandomness:
+    """Repeatable: for experiments only."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def integers(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        # From the generator's raw words, by rejection: no floating point.
+        return self._generator.integers(0, bounds, dtype=np.int64)
+
+    def uniform(self, count: int) -> NDArray[np.float64]:
+        return self._generator.random(count)
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        return self._generator.permutation(count)
+
+    def normal(self, deviation: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        return self._generator.normal(0.0, deviation, size=shape)
+
+
+class SystemRandomness:
+    """The operating system's, which nobody can repeat."""
+
+    def integers(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        wanted = bounds.astype(np.uint64).ravel()
+        # Words below 2^64 mod bound would make small remainders more likely: drawn again.
+        surplus = (np.zeros_like(wanted) - wanted) % wanted
+        drawn = np.zeros_like(wanted)
+        pending = np.arange(len(wanted))
+        while len(pending):
+            words = _words(len(pending))
+            drawn[pending] = words
+            pending = pending[words < surplus[pending]]
+        return (drawn % wanted).astype(np.int64).reshape(bounds.shape)
+
+    def uniform(self, count: int) -> NDArray[np.float64]:
+        return (_words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        while True:  # sorting independent words orders uniformly, unless two are equal
+            words = _words(count)
+            order = np.argsort(words, kind="stable")
+            if not (np.diff(words[order].astype(np.uint64)) == 0).any():
+                return order
+
+    def normal(self, deviation: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        # The inverse distribution function at the middle of one of 2^53 cells; it never meets 0 or 1.
+        cells = (_words(int(np.prod(shape))) >> np.uint64(11)).astype(np.float64)
+        found: NDArray[np.float64] = deviation * ndtri((cells + 0.5) * 2.0**-53)
+        return found.reshape(shape)
+
+
+def _words(count: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * count), dtype="<u8").astype(np.uint64)
+
+
+def randomness_of(coins: CoinsSection, purpose: Purpose) -> Randomness:
+    """The seed's stream for a purpose, or the operating system's randomness."""
+    return SystemRandomness() if coins.source == "system" else SeededRandomness(stream(coins.seed, purpose))

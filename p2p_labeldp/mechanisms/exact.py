@@ -2,13 +2,12 @@
 
 A probability that passed through a logarithm or a division is rounded, and what was rounded away can give a
 label away (Mironov 2012). Here the only primitive is a ``Source`` of uniform whole numbers; every comparison is
-between whole numbers. A seeded source is for simulations, ``system_source`` for real labels. Running times
-depend on the outcomes: no defence against an observer with a stopwatch.
+between whole numbers. ``coins.Randomness.integers`` is such a source. Running times depend on the outcomes: no
+defence against an observer with a stopwatch.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -19,25 +18,6 @@ Source = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 _DIGIT = 53  # bits compared at a time; a float64 times 2^53 is exact
 LARGEST_DENOMINATOR = 1 << 40  # leaves 2^23 for the factor k of `bernoulli_exp`, which passes 20 with chance 1/20!
-
-
-def seeded_source(generator: np.random.Generator) -> Source:
-    """Whole numbers from the generator's raw words, by rejection: no floating point."""
-    return lambda bounds: generator.integers(0, bounds, dtype=np.int64)
-
-
-def system_source(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole numbers from the operating system's randomness."""
-    wanted = bounds.astype(np.uint64).ravel()
-    # Words below 2^64 mod bound would make small remainders more likely: drawn again.
-    surplus = (np.zeros_like(wanted) - wanted) % wanted
-    drawn = np.zeros_like(wanted)
-    pending = np.arange(len(wanted))
-    while len(pending):
-        words = np.frombuffer(os.urandom(8 * len(pending)), dtype="<u8").astype(np.uint64)
-        drawn[pending] = words
-        pending = pending[words < surplus[pending]]
-    return (drawn % wanted).astype(np.int64).reshape(bounds.shape)
 
 
 def bernoulli(chance: NDArray[np.float64], source: Source) -> NDArray[np.bool_]:

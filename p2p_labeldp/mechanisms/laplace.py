@@ -1,8 +1,8 @@
-"""Laplace noise: on whole numbers and exact for counts, and the paper's for comparison.
+"""Laplace noise on whole numbers, exact for counts.
 
 Discrete Laplace noise of scale t takes the value z with probability proportional to exp(-|z|/t), so counts that
-move by d in total have laws within a factor e^(d/t) of each other, like the continuous noise of the same scale.
-It is drawn by whole-number arithmetic alone (Canonne, Kamath and Steinke 2020, algorithm 2), so the guarantee
+move by d in total have distributions within a factor e^(d/t) of each other, like the continuous noise of the same
+scale. It is drawn by whole-number arithmetic alone (Canonne, Kamath and Steinke 2020, algorithm 2), so the guarantee
 is that of the program and not only that of the formula. Its mean absolute value is 1/sinh(1/t), a little less
 than t.
 """
@@ -32,7 +32,7 @@ def rational_scale(scale: float) -> tuple[int, int]:
 
 
 def discrete_laplace(scale: float, count: int, source: Source) -> NDArray[np.int64]:
-    """``count`` independent draws; scale 0 is no noise. An infinite scale has no law on the whole numbers."""
+    """``count`` independent draws; scale 0 is no noise. An infinite scale has no distribution on the whole numbers."""
     drawn = np.zeros(count, dtype=np.int64)
     if scale == 0:
         return drawn
@@ -61,12 +61,3 @@ def _quotients(count: int, source: Source) -> NDArray[np.int64]:
         pending = pending[bernoulli_exp(np.ones(len(pending), dtype=np.int64), 1, source)]
         quotients[pending] += 1
     return quotients
-
-
-def continuous_laplace(scale: float, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """The paper's noise. **Not safe**: for comparison only.
-
-    A float64 logarithm of a uniform float64 misses most numbers, and which ones it misses depends on the count that
-    is added; a single noisy count can tell two neighbours apart with certainty (Mironov 2012).
-    """
-    return generator.laplace(0.0, scale, count) if scale > 0 else np.zeros(count)

@@ -8,17 +8,51 @@ with its owner.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.peer_to_peer import Rosters
+from p2p_labeldp.mechanisms.coins import Randomness
+from p2p_labeldp.mechanisms.exchange import Rosters
+from p2p_labeldp.mechanisms.peer_to_peer import flips_for
+from p2p_labeldp.mechanisms.plan import Holder, Labels, Mechanism, Plan, Request, Work, spends
+from p2p_labeldp.privacy import Guarantee, View, account
+
+TRUST = "A shuffler is trusted not to tell the learner whose noisy label is whose; it sees every noisy label."
 
 
-def permuted_within(values: NDArray[np.int64], rosters: Rosters, generator: np.random.Generator) -> NDArray[np.int64]:
+def permuted_within(values: NDArray[np.int64], rosters: Rosters, randomness: Randomness) -> NDArray[np.int64]:
     """Each cluster's values in a uniformly random order among its own users."""
     members = np.arange(len(values)) if rosters.members is None else rosters.members
     # Sorting everyone by (cluster, a random rank) orders each cluster at random, in one sort for all.
-    order = np.lexsort((generator.permutation(len(values)), rosters.clusters))
+    order = np.lexsort((randomness.permutation(len(values)), rosters.clusters))
     permuted = np.empty_like(values)
     permuted[members] = values[order]
     return permuted
+
+
+def work(users: Labels, labels: Labels, clusters: Labels, randomness: Randomness) -> Work:
+    return Work(users, permuted_within(labels, Rosters.of(clusters), randomness))
+
+
+def plan(request: Request) -> Plan:
+    if not request.sizes:  # everyone abstains, and any noise will do
+        parameters = replace(request.parameters, alpha=float(request.options.get("alpha", 0.0)), labels=request.labels)
+        return Plan(request.kind, TRUST, Holder.SHUFFLER, parameters, {}, exchangeable=True, work=work)
+    found = flips_for(request, View.SHUFFLE)
+    parameters = replace(request.parameters, alpha=found.alpha, theta=1.0, labels=request.labels, rounds=1)
+    local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(0.0)
+    privacy: dict[View, Guarantee] = {
+        View.LEARNER: Guarantee(
+            epsilon=found.epsilon, delta=request.delta, view=View.LEARNER, method=found.method, cluster_size=found.size
+        )
+    }
+    for view in (View.SHUFFLER, View.NETWORK, View.AUDITOR):
+        privacy[view] = spends(view, local.epsilon, 0.0, exact=True, reason=local.reason)
+    return Plan(
+        request.kind, TRUST, Holder.SHUFFLER, parameters, {"alpha": found.alpha}, privacy, exchangeable=True, work=work
+    )
+
+
+MECHANISM = Mechanism(TRUST, plan, options=("alpha",))

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.centralized import chance_for, spent_epsilon
+from p2p_labeldp.mechanisms.algorithm_1 import chance_for, spent_epsilon
 from p2p_labeldp.mechanisms.laplace import LARGEST_SCALE, SMALLEST_SCALE
-from p2p_labeldp.privacy import account, account_clusters, calibrate
+from p2p_labeldp.privacy import Account, Method, Parameters, View, account, account_clusters, calibrate
 
-__all__ = ["LEAST_EPSILON", "MOST_EPSILON", "Central", "Flips", "central", "chance_for", "flips", "prior_split"]
+__all__ = ["Central", "Flips", "central", "chance_for", "flips", "given_flips", "prior_split"]
 
-LEAST_EPSILON, MOST_EPSILON = 1e-9, 700.0  # beyond, 1 - lambda or e^epsilon leaves what float64 can tell
 SPENT = 0.999  # of what was asked for, at least
 DEFAULT_TAU = 0.01
 # Coins are multiples of 2^-53: an alpha of this size is met to one part in nine million.
@@ -104,7 +103,7 @@ def _sigma_for(cost: float) -> float:
 
 
 def _within(epsilon: float, label_count: int, found: Central) -> Central:
-    """The last step of every solution: what is spent lies where it was promised to."""
+    """The last step of every solution: what is spent lies within what was asked for."""
     spent = spent_epsilon(found.sigma, found.tau, found.chance, label_count)
     # Parameters written down by hand are given the last digits.
     if not SPENT * epsilon <= spent <= epsilon * (1 + 1e-9):
@@ -159,63 +158,87 @@ def prior_split(epsilon: float, share: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Flips:
-    """A flip probability, and what the learner's view then costs over all cluster sizes."""
+    """A flip probability, and what a view then costs over all cluster sizes."""
 
     alpha: float
     epsilon: float
-    method: str
+    method: Method
+    size: int | None = None
+    """Of the cluster in which it costs so much."""
 
 
-def reported_flips(
-    view: str, sizes: Sequence[int], delta: float, alpha: float, theta: float, label_count: int
-) -> Flips:
+def given_flips(view: View, parameters: Parameters, sizes: Sequence[int], delta: float) -> Flips:
     """What a given alpha costs."""
-    for name, value in (("alpha", alpha), ("theta", theta)):
+    for name, value in (("alpha", parameters.alpha), ("theta", parameters.theta)):
         _check(name, value, 0, 1, "from 0 to 1")
-    if view == "shuffle":
+    if view == View.SHUFFLE:
         sizes = [min(sizes)]
-    worst = account_clusters(view, sizes, delta, alpha=alpha, theta=theta, labels=label_count).worst
-    return Flips(alpha, worst.epsilon, worst.method)
+    found = account_clusters(view, parameters, sizes, delta)
+    return Flips(parameters.alpha, found.worst.epsilon, found.worst.method, found.worst_size)
 
 
-def flips(view: str, sizes: Sequence[int], epsilon: float, delta: float, theta: float, label_count: int) -> Flips:
-    """The least alpha, as far as the search can tell, that keeps every cluster to (epsilon, delta)."""
-    _check("theta", theta, 0, 1, "from 0 to 1")
-    return _flips(view, tuple(sorted(set(sizes))), epsilon, delta, theta, label_count)
+def flips(view: View, sought: Parameters, sizes: Sequence[int], epsilon: float, delta: float) -> Flips:
+    """The least alpha, as far as the search can tell, that keeps every cluster to (epsilon, delta).
+
+    ``sought`` has everything but alpha, which is ignored.
+    """
+    _check("theta", sought.theta, 0, 1, "from 0 to 1")
+    sought = replace(sought, alpha=0.0, minimum_size=1)
+    return _flips(_Target(view, sought, epsilon, delta), tuple(sorted(set(sizes))))
 
 
 _STEPS = 12
 _HALVINGS = 30
 
 
+@dataclass(frozen=True)
+class _Target:
+    """(epsilon, delta) of a view, and the noise but for its alpha."""
+
+    view: View
+    sought: Parameters
+    epsilon: float
+    delta: float
+
+    def account(self, size: int, alpha: float) -> Account:
+        return account(self.view, replace(self.sought, alpha=alpha), cluster_size=size, thorough=False)
+
+    def shuffled(self, size: int, alpha: float) -> Account:
+        """Of the shuffled view, which sees no less than the learner and is the worst in the smallest cluster."""
+        flips = replace(self.sought, alpha=alpha, theta=1.0)
+        return account(View.SHUFFLE, flips, cluster_size=size, thorough=False)
+
+    @property
+    def enough(self) -> float:
+        """Flips that meet the target by themselves, and so in every cluster: where a search ends at the latest."""
+        labels = self.sought.labels
+        share = self.epsilon / (self.sought.rounds if self.sought.fresh else 1)
+        return min((labels - 1) / labels, (1 + 1e-12) * (labels - 1) / (labels - 1 + math.exp(share)))
+
+
 @lru_cache(maxsize=256)
-def _flips(view: str, sizes: tuple[int, ...], epsilon: float, delta: float, theta: float, label_count: int) -> Flips:
+def _flips(target: _Target, sizes: tuple[int, ...]) -> Flips:
     """The smallest cluster's alpha, raised to that of any other that would spend more than it."""
-    found = _one_size(view, sizes[0], epsilon, delta, theta, label_count)
-    if view == "shuffle":
+    found = _one_size(target, sizes[0])
+    if target.view == View.SHUFFLE:
         return found
-    # Flips that meet the target by themselves do so in every cluster: where the search ends at the latest.
-    enough = min(
-        (label_count - 1) / label_count, (1 + 1e-12) * (label_count - 1) / (label_count - 1 + math.exp(epsilon))
-    )
-    asked = (epsilon, delta, theta, label_count)
-    low = 0.0
+    enough, low = target.enough, 0.0
     for _ in range(len(sizes) + _STEPS):
-        spent, over = _spent_everywhere(view, sizes, found, *asked)
+        spent, over = _spent_everywhere(target, sizes, found)
         if over is None:
             break
         low = max(low, found.alpha)
         # That more flips always spend less is only observed: where it fails, go on towards those that are enough.
-        needed = _one_size(view, over, *asked)
+        needed = _one_size(target, over)
         further = found.alpha + (enough - found.alpha) / 4
         found = needed if needed.alpha > found.alpha else Flips(further, 0.0, "upper_bound")
     else:
-        spent = Flips(enough, epsilon, "upper_bound")
+        spent = Flips(enough, target.epsilon, "upper_bound")
     # A step towards what is enough may have been too long a one: back to the least that some alpha beyond `low` needs.
     for _ in range(_HALVINGS):
-        if low == 0 or spent.epsilon >= SPENT * epsilon:
+        if low == 0 or spent.epsilon >= SPENT * target.epsilon:
             break
-        tried, over = _spent_everywhere(view, sizes, Flips((low + spent.alpha) / 2, 0.0, "upper_bound"), *asked)
+        tried, over = _spent_everywhere(target, sizes, Flips((low + spent.alpha) / 2, 0.0, "upper_bound"))
         if over is None:
             spent = tried
         else:
@@ -223,50 +246,45 @@ def _flips(view: str, sizes: tuple[int, ...], epsilon: float, delta: float, thet
     return spent
 
 
-def _spent_everywhere(
-    view: str, sizes: tuple[int, ...], found: Flips, epsilon: float, delta: float, theta: float, label_count: int
-) -> tuple[Flips, int | None]:
+def _spent_everywhere(target: _Target, sizes: tuple[int, ...], found: Flips) -> tuple[Flips, int | None]:
     """What ``found`` spends in its worst cluster, or the first size that spends more than epsilon."""
     worst = found
     for size in sizes:
-        shared: dict[str, Any] = {"cluster_size": size, "alpha": found.alpha, "labels": label_count, "thorough": False}
-        if account("shuffle", theta=1.0, **shared).get_delta(worst.epsilon).delta <= delta:
+        if target.shuffled(size, found.alpha).get_delta(worst.epsilon).delta <= target.delta:
             break  # and so it is for all larger ones
-        accountant = account(view, theta=theta, **shared)
-        if accountant.get_delta(worst.epsilon).delta > delta:
-            spent = accountant.get_epsilon(delta)
-            if spent.epsilon > epsilon:
+        accountant = target.account(size, found.alpha)
+        if accountant.get_delta(worst.epsilon).delta > target.delta:
+            spent = accountant.get_epsilon(target.delta)
+            if spent.epsilon > target.epsilon:
                 return found, size
-            worst = Flips(found.alpha, max(worst.epsilon, spent.epsilon), spent.method)
+            worst = Flips(found.alpha, max(worst.epsilon, spent.epsilon), spent.method, size)
     return worst, None
 
 
-def _one_size(view: str, size: int, epsilon: float, delta: float, theta: float, label_count: int) -> Flips:
+def _one_size(target: _Target, size: int) -> Flips:
+    sought, epsilon, delta = target.sought, target.epsilon, target.delta
     try:
-        met = calibrate(cluster_size=size, epsilon=epsilon, delta=delta, theta=theta, labels=label_count, view=view)
+        met = calibrate(
+            cluster_size=size, epsilon=epsilon, delta=delta, theta=sought.theta, labels=sought.labels,
+            view=target.view, rounds=sought.rounds, noise=sought.noise,
+        )  # fmt: skip
     except RequestError as refusal:
         raise RequestError(f"mechanism.{refusal}") from None
     if met.alpha == 0:
         raise RequestError(
-            f"privacy.delta is {delta:g}, at which clusters of {size} with theta = {theta:g} need no flip at all: "
-            "ask for less"
+            f"privacy.delta is {delta:g}, at which clusters of {size} with theta = {sought.theta:g} need no flip at "
+            "all: ask for less"
         )
-
-    def spent(alpha: float) -> Flips:
-        answer = account(
-            view, cluster_size=size, alpha=alpha, theta=theta, labels=label_count, thorough=False
-        ).get_epsilon(delta)
-        return Flips(alpha, answer.epsilon, answer.method)
-
     # `calibrate` answers on a grid of 1e-6, which is coarse where alpha is small or flips leave little.
-    best = Flips(met.alpha, met.answer.epsilon, met.answer.method)
+    best = Flips(met.alpha, met.guarantee.epsilon, met.guarantee.method, size)
     low, high = max(met.alpha - 2e-6, LEAST_ALPHA), met.alpha
     while best.epsilon < (1 + SPENT) / 2 * epsilon and high - low > 1e-12 * high:
-        middle = spent(math.sqrt(low * high) if high > 2 * low else (low + high) / 2)
-        if middle.epsilon <= epsilon:
-            best, high = middle, middle.alpha
+        middle = math.sqrt(low * high) if high > 2 * low else (low + high) / 2
+        spent = target.account(size, middle).get_epsilon(delta)
+        if spent.epsilon <= epsilon:
+            best, high = Flips(middle, spent.epsilon, spent.method, size), middle
         else:
-            low = middle.alpha
+            low = middle
     if best.epsilon < SPENT * epsilon:
         raise RequestError(
             f"mechanism.epsilon is {epsilon:g}; at most {best.epsilon:.4g} of it can be spent by flips of "

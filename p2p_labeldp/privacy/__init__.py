@@ -5,25 +5,31 @@ way, ``to_dp_accounting`` hands the learner's view to dp-accounting, ``paper`` h
 """
 
 from p2p_labeldp.privacy import paper
-from p2p_labeldp.privacy.account import NOISES, Account, account
-from p2p_labeldp.privacy.answer import Answer
+from p2p_labeldp.privacy.account import Account, account
 from p2p_labeldp.privacy.calibrate import Calibration, calibrate, variance
-from p2p_labeldp.privacy.clusters import ClusterAnswers, account_clusters
+from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
-from p2p_labeldp.privacy.views import SEES, VIEWS
+from p2p_labeldp.privacy.guarantee import Guarantee, Method, Relation, read_guarantee
+from p2p_labeldp.privacy.parameters import Noise, Parameters
+from p2p_labeldp.privacy.views import RECORDS, VIEWS, View
 
 __all__ = [
-    "NOISES",
-    "SEES",
+    "RECORDS",
     "VIEWS",
     "Account",
-    "Answer",
     "Calibration",
-    "ClusterAnswers",
+    "ClusterGuarantees",
+    "Guarantee",
+    "Method",
+    "Noise",
+    "Parameters",
+    "Relation",
+    "View",
     "account",
     "account_clusters",
     "calibrate",
     "paper",
+    "read_guarantee",
     "to_dp_accounting",
     "variance",
 ]

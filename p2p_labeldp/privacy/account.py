@@ -1,6 +1,6 @@
 """The accountant's front door: ask for a view, get epsilon at a delta or delta at an epsilon.
 
-    account("learner", cluster_size=500, alpha=0.1, theta=1).get_epsilon(4e-6).epsilon   # 0.3400
+    account("learner", Parameters(alpha=0.1), cluster_size=500).get_epsilon(4e-6).epsilon   # 0.3400
 
 Requests are checked here and answers put together; ``profile`` does the work. Answers are kept, since a run asks
 for the same cluster sizes again and again.
@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy.answer import Answer
 from p2p_labeldp.privacy.binomial import Floats
+from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.paper import lemma_epsilon
+from p2p_labeldp.privacy.parameters import Parameters
 from p2p_labeldp.privacy.profile import Found, Profile
-from p2p_labeldp.privacy.views import VIEWS
+from p2p_labeldp.privacy.views import VIEWS, View
 from p2p_labeldp.privacy.worst import WORK
 
-NOISES = ("sticky", "fresh")
 # An answer within this fraction of the local epsilon is said to have fallen to it.
 _FALLEN = 0.05
 # Work of a quick answer, as a fraction of a thorough one.
@@ -41,13 +41,13 @@ class Account:
         """What the flips alone guarantee against someone who sees every noisy label of the victim."""
         return self.profile.local_epsilon
 
-    def get_epsilon(self, target_delta: float) -> Answer:
+    def get_epsilon(self, target_delta: float) -> Guarantee:
         """The least epsilon of this view at ``target_delta``, rounded up."""
         if not 0 <= target_delta <= 1:
             raise RequestError(f"delta must be within 0..1, not {target_delta}")
         return _epsilon_answer(self.profile, float(target_delta))
 
-    def get_delta(self, target_epsilon: float) -> Answer:
+    def get_delta(self, target_epsilon: float) -> Guarantee:
         """The least delta of this view at ``target_epsilon``, rounded up."""
         if not target_epsilon >= 0:
             raise RequestError(f"epsilon must be 0 or more, not {target_epsilon}")
@@ -61,23 +61,16 @@ class Account:
 
 
 def account(
-    view: str,
-    *,
-    cluster_size: int,
-    alpha: float,
-    theta: float,
-    labels: int = 2,
-    rounds: int = 1,
-    noise: str = "sticky",
-    colluders: int = 0,
-    thorough: bool = True,
+    view: str, parameters: Parameters, *, cluster_size: int, colluders: int = 0, thorough: bool = True
 ) -> Account:
     """An accountant for ``view``; raises RequestError, naming the field, where a value is out of range.
 
-    >>> learner = account("learner", cluster_size=500, alpha=0.1, theta=1)
-    >>> round(learner.get_epsilon(4e-6).epsilon, 3), learner.get_epsilon(4e-6).method
+    >>> from p2p_labeldp.privacy import Parameters
+    >>> flips = Parameters(alpha=0.1)
+    >>> learner = account("learner", flips, cluster_size=500)
+    >>> round(learner.get_epsilon(4e-6).epsilon, 3), str(learner.get_epsilon(4e-6).method)
     (0.34, 'exact')
-    >>> round(account("coalition", cluster_size=500, alpha=0.1, theta=1, colluders=1).get_epsilon(4e-6).epsilon, 3)
+    >>> round(account("coalition", flips, cluster_size=500, colluders=1).get_epsilon(4e-6).epsilon, 3)
     2.195
 
     ``thorough=False`` gives up the search for the worst n1 ten times sooner: clusters of more than some ten
@@ -85,24 +78,19 @@ def account(
     """
     if view not in VIEWS:
         raise RequestError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
-    for name, count, least in (("cluster_size", cluster_size, 1), ("labels", labels, 2), ("rounds", rounds, 1)):
-        if int(count) != count or count < least:
-            raise RequestError(f"{name} must be a whole number of at least {least}, not {count}")
-    for name, share in (("alpha", alpha), ("theta", theta)):
-        if not 0 <= share <= 1:
-            raise RequestError(f"{name} must be within 0..1, not {share}")
-    if noise not in NOISES:
-        raise RequestError(f"noise must be sticky or fresh, not {noise!r}")
+    if int(cluster_size) != cluster_size or cluster_size < 1:
+        raise RequestError(f"cluster_size must be a whole number of at least 1, not {cluster_size}")
+    parameters.check()
     if int(colluders) != colluders or not 0 <= colluders < cluster_size:
         raise RequestError(
             f"colluders must be a whole number of at least 0 and less than the cluster size {cluster_size}, "
             f"not {colluders}"
         )
-    if colluders and view != "coalition":
+    if colluders and view != View.COALITION:
         raise RequestError(f"colluders needs the view coalition, not {view}")
-    fresh = noise == "fresh" and rounds > 1
-    shared = (int(cluster_size), float(alpha), float(theta), int(labels), int(rounds), fresh, int(colluders))
-    return Account(Profile(view, *shared, work=WORK if thorough else WORK * _QUICK))
+    alpha, theta = float(parameters.alpha), float(parameters.theta)
+    shared = (int(cluster_size), alpha, theta, int(parameters.labels), int(parameters.rounds), parameters.fresh)
+    return Account(Profile(str(view), *shared, int(colluders), work=WORK if thorough else WORK * _QUICK))
 
 
 @lru_cache(maxsize=4096)
@@ -127,7 +115,7 @@ def _shuffled(profile: Profile) -> Profile:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon_answer(profile: Profile, delta: float) -> Answer:
+def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
     found = _epsilon(profile, delta)
     shuffle = None if profile.fresh and profile.view not in ("learner", "shuffle") else found.value
     if shuffle is not None and profile.view != "shuffle":
@@ -139,7 +127,7 @@ def _epsilon_answer(profile: Profile, delta: float) -> Answer:
         value = min(value, shuffle)
     applies = profile.view == "learner" and profile.labels == 2 and profile.rounds == 1
     paper = lemma_epsilon(profile.cluster_size, profile.alpha, profile.theta, delta) if applies else None
-    return Answer(
+    return Guarantee(
         epsilon=value,
         delta=delta,
         view=profile.view,
@@ -156,9 +144,9 @@ def _epsilon_answer(profile: Profile, delta: float) -> Answer:
 
 
 @lru_cache(maxsize=16384)
-def _delta_answer(profile: Profile, epsilon: float) -> Answer:
+def _delta_answer(profile: Profile, epsilon: float) -> Guarantee:
     found = profile.delta(epsilon)
-    return Answer(
+    return Guarantee(
         epsilon=epsilon,
         delta=found.value,
         view=profile.view,

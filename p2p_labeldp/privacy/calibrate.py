@@ -4,7 +4,7 @@ The variance is that of a cluster's share of ones, estimated from the reports an
 
     (alpha (1 - alpha) / n + 1 / (4 theta n)) / (1 - alpha K/(K-1))^2.
 
-That epsilon falls as alpha grows to (K-1)/K is observed, not proved. So the promise does not rest on it: alphas are
+That epsilon falls as alpha grows to (K-1)/K is observed, not proved. So nothing rests on it: alphas are
 tried from small to large until one meets the target, the gap before it is narrowed (with n1 = 0 alone, which is
 cheap and can only ask for too little), and what is returned has itself been accounted for in full. The alpha whose
 flips alone meet the target always does, which ends the search.
@@ -12,12 +12,12 @@ flips alone meet the target always does, which ends the search.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.account import Account, account
-from p2p_labeldp.privacy.answer import Answer
+from p2p_labeldp.privacy.guarantee import Guarantee
+from p2p_labeldp.privacy.parameters import Parameters
 
 # Returned alphas are multiples of this, and so are thetas of the coarser one: numbers one can write in a scenario.
 _ALPHA_GRID = 1e-6
@@ -27,12 +27,12 @@ _FIRST_THETAS = (1.0, 0.75, 0.5, 0.35, 0.22, 0.14, 0.08, 0.04, 0.02, 0.01)
 
 @dataclass(frozen=True)
 class Calibration:
-    """The chosen noise, and the answer of the accountant for it at the target's delta."""
+    """The chosen noise, and what it guarantees at the target's delta."""
 
     alpha: float
     theta: float
     variance: float
-    answer: Answer
+    guarantee: Guarantee
 
 
 def variance(cluster_size: int, alpha: float, theta: float, labels: int = 2) -> float:
@@ -58,26 +58,17 @@ def calibrate(
     """The least alpha that keeps ``view`` to (epsilon, delta); without ``theta``, both with the least variance.
 
     >>> found = calibrate(cluster_size=500, epsilon=0.5, delta=4e-6, theta=1)
-    >>> round(found.alpha, 4), found.answer.epsilon <= 0.5
+    >>> round(found.alpha, 4), found.guarantee.epsilon <= 0.5
     (0.0618, True)
     """
     if not 0 <= epsilon < math.inf:
         raise RequestError(f"epsilon must be 0 or more and finite, not {epsilon}")
     if not 0 <= delta <= 1:
         raise RequestError(f"delta must be within 0..1, not {delta}")
-    # Checks every value, and that the target can be met at all.
-    accountant = partial(
-        account,
-        view,
-        cluster_size=cluster_size,
-        labels=labels,
-        rounds=rounds,
-        noise=noise,
-        colluders=colluders,
-        thorough=False,
-    )
-    target = _Target(accountant, epsilon, delta, labels, rounds if noise == "fresh" else 1)
-    target.check(1.0 if theta is None else theta, cluster_size, least_theta=theta is None)
+    theta_known = 1.0 if theta is None else theta
+    sought = Parameters(0.0, theta_known, labels, noise, rounds)  # all but alpha, and theta where it is chosen too
+    target = _Target(view, sought, cluster_size, colluders, epsilon, delta)
+    target.check(theta_known, least_theta=theta is None)  # every value, and that the target can be met at all
     if theta is None:
         theta = _best_theta(target, cluster_size, labels)
     alpha = target.met_alpha(theta)
@@ -87,28 +78,37 @@ def calibrate(
 class _Target:
     """epsilon at delta, and the search for alphas that meet it."""
 
-    def __init__(self, accountant: "partial[Account]", epsilon: float, delta: float, labels: int, flips: int) -> None:
-        self._accountant, self.epsilon, self.delta = accountant, epsilon, delta
+    def __init__(
+        self, view: str, sought: Parameters, cluster_size: int, colluders: int, epsilon: float, delta: float
+    ) -> None:
+        sought.check()
+        self._view, self._sought, self._size, self._colluders = view, sought, cluster_size, colluders
+        self.epsilon, self.delta = epsilon, delta
+        labels = sought.labels
         self._useless = (labels - 1) / labels
         # The flips alone meet the target from here on (all of them, where every round has its own).
-        grown = math.exp(min(epsilon / flips, 700.0))
+        grown = math.exp(min(epsilon / (sought.rounds if sought.fresh else 1), 700.0))
         self._enough = min((labels - 1) / (labels - 1 + grown), self._largest)
+
+    def _account(self, alpha: float, theta: float) -> Account:
+        noise = replace(self._sought, alpha=alpha, theta=theta)
+        return account(self._view, noise, cluster_size=self._size, colluders=self._colluders, thorough=False)
 
     @property
     def _largest(self) -> float:
         return math.floor(self._useless / _ALPHA_GRID - 0.5) * _ALPHA_GRID
 
-    def answer(self, alpha: float, theta: float) -> Answer:
-        return self._accountant(alpha=alpha, theta=theta).get_epsilon(self.delta)
+    def answer(self, alpha: float, theta: float) -> Guarantee:
+        return self._account(alpha, theta).get_epsilon(self.delta)
 
     def met(self, alpha: float, theta: float) -> bool:
         return self.answer(alpha, theta).epsilon <= self.epsilon
 
-    def check(self, theta: float, cluster_size: int, *, least_theta: bool) -> None:
+    def check(self, theta: float, *, least_theta: bool) -> None:
         least = self.answer(self._largest, _THETA_GRID if least_theta else theta).epsilon
         if least > self.epsilon:
             raise RequestError(
-                f"epsilon {self.epsilon:g} at delta {self.delta:g} cannot be met with clusters of {cluster_size}: "
+                f"epsilon {self.epsilon:g} at delta {self.delta:g} cannot be met with clusters of {self._size}: "
                 f"the least reachable is {least:.4g}"
             )
 
@@ -129,7 +129,7 @@ class _Target:
             above = -self.epsilon
         below = excess[-2] if len(excess) > 1 and excess[-1] <= 0 else excess[-1]
         if low == 0:
-            below = min(self._accountant(alpha=grid, theta=theta).local_epsilon, 20.0)
+            below = min(self._account(grid, theta).local_epsilon, 20.0)
         while high - low > grid:
             # Regula falsi with the stale end halved (Illinois), kept away from the ends by a tenth of the gap.
             share = min(max(below / (below - above), 0.1), 0.9)
@@ -153,7 +153,7 @@ class _Target:
         return alpha
 
     def glance(self, alpha: float, theta: float) -> float:
-        return self._accountant(alpha=alpha, theta=theta).profile.glance(self.delta)
+        return self._account(alpha, theta).profile.glance(self.delta)
 
     def _up(self, alpha: float, grid: float) -> float:
         digits = max(0, round(-math.log10(grid)))

@@ -8,31 +8,28 @@ from dataclasses import dataclass
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.account import account
-from p2p_labeldp.privacy.answer import Answer
+from p2p_labeldp.privacy.guarantee import Guarantee
+from p2p_labeldp.privacy.parameters import Parameters
 
 
 @dataclass(frozen=True)
-class ClusterAnswers:
+class ClusterGuarantees:
     """``worst`` is the guarantee of the run; ``by_size[n]`` that of every user in a cluster of n."""
 
-    worst: Answer
+    worst: Guarantee
     worst_size: int
-    by_size: Mapping[int, Answer]
+    by_size: Mapping[int, Guarantee]
 
 
 def account_clusters(
     view: str,
+    parameters: Parameters,
     sizes: Iterable[int],
     delta: float,
     *,
-    alpha: float,
-    theta: float,
-    labels: int = 2,
-    rounds: int = 1,
-    noise: str = "sticky",
     colluders: int = 0,
     thorough: bool = False,
-) -> ClusterAnswers:
+) -> ClusterGuarantees:
     """epsilon at ``delta`` for each distinct cluster size. Empty clusters have no user to protect.
 
     ``colluders`` are in the victim's cluster, all but her at most.
@@ -42,17 +39,9 @@ def account_clusters(
         raise RequestError("cluster sizes must include a cluster with at least one user")
     by_size = {
         size: account(
-            view,
-            cluster_size=size,
-            alpha=alpha,
-            theta=theta,
-            labels=labels,
-            rounds=rounds,
-            noise=noise,
-            colluders=min(colluders, size - 1),
-            thorough=thorough,
+            view, parameters, cluster_size=size, colluders=min(colluders, size - 1), thorough=thorough
         ).get_epsilon(delta)
         for size in distinct
     }
     worst_size = max(distinct, key=lambda size: by_size[size].epsilon)
-    return ClusterAnswers(by_size[worst_size], worst_size, by_size)
+    return ClusterGuarantees(by_size[worst_size], worst_size, by_size)

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_labeldp.privacy.answer import Method
 from p2p_labeldp.privacy.binomial import log_pmf
 from p2p_labeldp.privacy.blanket import Blanket
 from p2p_labeldp.privacy.coalition import MixedPairs, coalition, hidden_chance
 from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily, fresh_mixture
+from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.privacy.losses import of_local
 from p2p_labeldp.privacy.pairs import Pairs, solve
 from p2p_labeldp.privacy.reports import Reports

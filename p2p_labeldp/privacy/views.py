@@ -13,6 +13,7 @@ report is sent with 1 - theta/n. With sticky noise R rounds are R n chances to s
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +21,57 @@ import numpy.typing as npt
 from p2p_labeldp.privacy.binomial import Floats
 from p2p_labeldp.privacy.reports import exponential
 
-SEES = {
-    "learner": "the reports: which user sent which label, not whose label it is",
-    "peer": "the one answer she got to her own question, each round",
-    "metadata": "the reports, and who asked whom",
-    "eavesdropper": "every answer on the wire, and who gave it, but no report",
-    "network": "every answer and every report on the wire",
-    "auditor": "everything traced, questions to oneself included",
-    "coalition": "the reports, and what the colluders in the cluster know",
-    "shuffle": "the noisy labels of the whole cluster without their owners",
+
+class View(StrEnum):
+    """Who might be looking. The first eight are those of the exchange, which ``account`` knows."""
+
+    LEARNER = "learner"
+    PEER = "peer"
+    METADATA = "metadata"
+    EAVESDROPPER = "eavesdropper"
+    NETWORK = "network"
+    AUDITOR = "auditor"
+    COALITION = "coalition"
+    SHUFFLE = "shuffle"
+    MODEL = "model"
+    CURATOR = "curator"
+    SHUFFLER = "shuffler"
+    USER_HOST = "user_host"
+
+
+@dataclass(frozen=True)
+class ViewRecord:
+    """What is true of a view, whatever the mechanism."""
+
+    who: str
+    sees: str
+    accounted: bool = True
+    """Whether it is a view of the exchange."""
+    closed_form: bool = False
+
+
+RECORDS: dict[View, ViewRecord] = {
+    View.LEARNER: ViewRecord("the learner", "the reports: which user sent which label, not whose label it is"),
+    View.PEER: ViewRecord("a peer", "the one answer she got to her own question, each round", closed_form=True),
+    View.METADATA: ViewRecord(
+        "the learner with a metadata observer", "the reports, and who asked whom", closed_form=True
+    ),
+    View.EAVESDROPPER: ViewRecord(
+        "an eavesdropper", "every answer on the wire, and who gave it, but no report", closed_form=True
+    ),
+    View.NETWORK: ViewRecord("a network observer", "every answer and every report on the wire", closed_form=True),
+    View.AUDITOR: ViewRecord("the auditor", "everything traced, questions to oneself included", closed_form=True),
+    View.COALITION: ViewRecord(
+        "the learner with colluding users", "the reports, and what the colluders in the cluster know"
+    ),
+    View.SHUFFLE: ViewRecord("a shuffled view", "the noisy labels of the whole cluster without their owners"),
+    View.MODEL: ViewRecord("whoever sees the model", "the fitted model, every iterate of it", accounted=False),
+    View.CURATOR: ViewRecord("the curator", "every label that is handed over, with its owner", accounted=False),
+    View.SHUFFLER: ViewRecord("the shuffler", "every noisy label, with its owner", accounted=False),
+    View.USER_HOST: ViewRecord("a user host", "the answers that its own users got", accounted=False),
 }
-VIEWS = tuple(SEES)
-CLOSED_FORM = ("peer", "metadata", "eavesdropper", "network", "auditor")
+VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted)
+CLOSED_FORM = tuple(view for view, record in RECORDS.items() if record.closed_form)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.peer_to_peer import Rosters
+from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.protocol.messages import (
     HOST,
     LEARNER,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import COORDINATOR, Centre, Goodbye, Message, Outgoing, Refused, Roster, name_of
 from p2p_labeldp.scenario import Clusters, Defences

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.mechanisms.plan import Work
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     LEARNER,
@@ -27,12 +28,12 @@ from p2p_labeldp.protocol.messages import (
 
 _NOTHING = -1
 
-Work = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+Working = Callable[[NDArray[np.int64], NDArray[np.int64]], Work]
 """(user ids ascending, the labels they handed over) to (user ids ascending, labels for the learner)."""
 
 
 class Keeper:
-    def __init__(self, users: int, labels: int, work: Work, closing_limit: float, submit_limit: float) -> None:
+    def __init__(self, users: int, labels: int, work: Working, closing_limit: float, submit_limit: float) -> None:
         self.users = users
         self.labels = labels
         self.stage = 0
@@ -83,8 +84,8 @@ class Keeper:
         self.stage = 2
         handed = np.frombuffer(self._handed, dtype=np.int16)
         users = np.flatnonzero(handed != _NOTHING)
-        released, labels = self._work(users, handed[users].astype(np.int64))
-        return self._pass_on(released, labels)
+        done = self._work(users, handed[users].astype(np.int64))
+        return self._pass_on(done.users, done.labels)
 
     def _pass_on(self, users: NDArray[np.int64], labels: NDArray[np.int64]) -> Iterator[Outgoing]:
         for user, label in zip(users.tolist(), labels.tolist(), strict=True):

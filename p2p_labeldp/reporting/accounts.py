@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from p2p_labeldp.adversaries.cast import ONLOOKERS
-from p2p_labeldp.engines.guarantees import FRESH, cluster_sizes
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.privacy import Account, account
+from p2p_labeldp.privacy import Account, Parameters, account
 from p2p_labeldp.privacy.views import CLOSED_FORM, VIEWS
 from p2p_labeldp.reporting.recorded import Promise, Recorded
 from p2p_labeldp.reporting.traffic import Traffic
+from p2p_labeldp.runs.guarantees import FRESH, cluster_sizes
 
 SMALL, MIDDLE, LARGE = 200, 1000, 1200
 """Users in a cluster: up to SMALL a point costs about 10 milliseconds, up to LARGE some 200 or more; beyond, seconds.

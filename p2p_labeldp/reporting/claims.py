@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-from p2p_labeldp.engines.guarantees import FRESH
 from p2p_labeldp.reporting.promises import Promises, epsilon_of, headline
 from p2p_labeldp.reporting.recorded import Promise, Recorded
 from p2p_labeldp.reporting.words import factor, plural, rounded_up, who
+from p2p_labeldp.runs.guarantees import FRESH
 
 INTRO = (
     "What could someone learn about one user's label, knowing everyone else's? Neighbouring data sets differ in one "

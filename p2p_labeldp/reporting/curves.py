@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import VIEWS, Answer, account
+from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, account
 
 SUFFIXES = (".png", ".svg", ".pdf")
 POINTS = 30
@@ -27,7 +27,7 @@ LARGEST_EPSILON = 10.0
 class Accountant(Protocol):
     """Who can be asked for both halves of a promise."""
 
-    def get_epsilon(self, target_delta: float, /) -> Answer: ...
+    def get_epsilon(self, target_delta: float, /) -> Guarantee: ...
 
     def curve(self, epsilons: npt.ArrayLike, /) -> npt.NDArray[np.float64]: ...
 
@@ -77,7 +77,7 @@ def main(path: str) -> None:
     for view in VIEWS:
         colluders = 3 if view == "coalition" else 0
         name = f"{view}, {colluders} colluders" if colluders else view
-        accountants[name] = account(view, cluster_size=500, alpha=0.1, theta=0.5, colluders=colluders)
+        accountants[name] = account(view, Parameters(0.1, 0.5), cluster_size=500, colluders=colluders)
     draw_curves(accountants, Path(path), title="500 users in a cluster, alpha 0.1, theta 0.5, two labels, one round")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
-    from p2p_labeldp.engines.audited import EpsilonAudit
+    from p2p_labeldp.experiments.epsilon import EpsilonAudit
 
 POINTS = 201
 

@@ -21,13 +21,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from p2p_labeldp.engines.guarantees import FRESH
 from p2p_labeldp.privacy import Account
 from p2p_labeldp.privacy.views import VIEWS
 from p2p_labeldp.reporting.accounts import CLOSED_POINTS, Ground
 from p2p_labeldp.reporting.recorded import Promise, Recorded
 from p2p_labeldp.reporting.traffic import Traffic
 from p2p_labeldp.reporting.words import rounded_up
+from p2p_labeldp.runs.guarantees import FRESH
 
 SUB = 6
 """Points drawn between two computed ones, on the chord, which is no straight line on these scales."""

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from p2p_labeldp.engines.sweeps import Sweep
+from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.reporting.blocks import Block, Code, Section, Table, Text
 
 FILES = {

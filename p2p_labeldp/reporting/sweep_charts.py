@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from p2p_labeldp.engines.sweeps import Sweep
+from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Line, line_chart

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.engines.sweeps import Sweep, read_sweep
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.sweeps import Sweep, read_sweep
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.sweep_again import again

@@ -21,7 +21,7 @@ from p2p_labeldp.scenario.reading import (
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Number, OneOf, Switch, Text, Whole
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
-    MECHANISM_KINDS,
+    MECHANISMS,
     TARGETS,
     Clusters,
     Coins,
@@ -41,7 +41,7 @@ __all__ = [
     "DATA_SETS",
     "FAULTS",
     "MAX_SEED",
-    "MECHANISM_KINDS",
+    "MECHANISMS",
     "SECTIONS",
     "TARGETS",
     "Address",

@@ -43,16 +43,38 @@ class Clusters:
     )
 
 
-MECHANISM_KINDS = (
-    "peer_to_peer", "shuffle", "uniform_rr", "cluster_rr", "centralized", "rr_with_prior", "dp_sgd", "none",
-)  # fmt: skip
+@dataclass(frozen=True)
+class Reads:
+    """What a mechanism reads of ``[mechanism]`` besides its kind and epsilon."""
+
+    keys: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
+    """Keys that may stand in place of epsilon."""
+    epsilon: bool = True
+    """Whether it knows an epsilon at all."""
+    rounds: bool = False
+    """Whether it can be repeated, attacked and disturbed: whether users exchange messages."""
+    flips: bool = False
+    """Whether users flip their own labels, which a learner may correct."""
+
+
+MECHANISMS = {
+    "peer_to_peer": Reads(("alpha", "theta", "noise", "rounds"), ("alpha",), rounds=True, flips=True),
+    "shuffle": Reads(("alpha",), ("alpha",), flips=True),
+    "uniform_rr": Reads(flips=True),
+    "cluster_rr": Reads(("tau", "share")),
+    "centralized": Reads(("tau", "share", "sigma", "lambda", "beta"), ("sigma", "lambda")),
+    "rr_with_prior": Reads(("share",)),
+    "dp_sgd": Reads(),
+    "none": Reads(epsilon=False),
+}
 
 
 @dataclass(frozen=True)
 class Mechanism:
     """How labels are made noisy: Algorithm 2 of the paper, or something to compare it with."""
 
-    kind: str = key("peer_to_peer", OneOf(MECHANISM_KINDS), "the mechanism")
+    kind: str = key("peer_to_peer", OneOf(tuple(MECHANISMS)), "the mechanism")
     alpha: float = key(0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle)")
     theta: float = key(1.0, Number(0, 1), "probability that a user keeps and forwards what she got (peer_to_peer)")
     epsilon: float = key(0.0, Number(0), "what the learner may learn in total; the noise follows from it; 0: not asked")
@@ -60,6 +82,9 @@ class Mechanism:
     sigma: float = key(0.0, Number(0), "scale of the noise on counts (centralized); 0: from epsilon")
     lambda_: float = key(0.0, Number(0, 1), "probability that a label is drawn anew (centralized); 0: from epsilon")
     beta: float = key(0.0, Number(0, 0.999999), "how much of the drawing the loss undoes (centralized)")
+    share: float = key(
+        0.5, Number(0, 1), "share of epsilon for the clusters' histogram (cluster_rr, centralized, rr_with_prior)"
+    )
     noise: str = key("sticky", OneOf(("sticky", "fresh")), "one flip for all rounds, or one per round")
     rounds: int = key(1, Whole(1, 10_000), "how often the exchange is repeated")
 
@@ -69,7 +94,7 @@ class Learner:
     """Empirical risk minimisation on what arrived."""
 
     l2: float = key(1e-4, Number(0), "weight of the squared norm in the loss")
-    correct_flips: bool = key(False, Switch(), "undo the flips' bias with soft targets (no privacy cost)")
+    correct_flips: bool = key(True, Switch(), "undo the flips' bias with soft targets (no privacy cost)")
     max_iterations: int = key(100, Whole(1, 100_000), "limit on L-BFGS iterations")
     robust: float = key(
         0.0,

@@ -11,6 +11,7 @@ from typing import Any
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.sections import (
+    MECHANISMS,
     Clusters,
     Coins,
     Data,
@@ -47,9 +48,6 @@ class Scenario:
                 f"clusters.count = {self.clusters.count} is not allowed; "
                 f"it must be at most the number of users, {self.data.users}"
             )
-        noisy = self.mechanism.alpha > 0 or self.mechanism.epsilon > 0
-        if self.learner.correct_flips and self.learner.l2 == 0 and noisy:
-            raise RequestError("learner.l2 = 0 is not allowed with learner.correct_flips; it must be above 0")
         self._check_limits()
         self._check_kind()
         self._check_entries()
@@ -69,16 +67,14 @@ class Scenario:
 
     def _check_kind(self) -> None:
         mechanism = self.mechanism
-        if mechanism.kind in ("peer_to_peer",):
-            return
-        if mechanism.rounds > 1:
+        reads = MECHANISMS[mechanism.kind]
+        if mechanism.rounds > 1 and not reads.rounds:
             raise RequestError(
                 f"mechanism.rounds = {mechanism.rounds} is not allowed with {mechanism.kind}; it must be 1"
             )
-        needs = mechanism.kind in ("uniform_rr", "cluster_rr", "rr_with_prior", "dp_sgd")
-        given = mechanism.sigma > 0 and mechanism.lambda_ > 0
-        if mechanism.epsilon == 0 and (needs or (mechanism.kind == "centralized" and not given)):
-            instead = ", or sigma and lambda" if mechanism.kind == "centralized" else ""
+        given = "alpha" in reads.instead or mechanism.sigma > 0 < mechanism.lambda_
+        if mechanism.epsilon == 0 and reads.epsilon and not (reads.instead and given):
+            instead = f", or {' and '.join(reads.instead)}" if reads.instead else ""
             raise RequestError(f"mechanism.epsilon is missing; {mechanism.kind} needs it{instead}")
 
     def _check_entries(self) -> None:
@@ -91,7 +87,7 @@ class Scenario:
                     f"faults[{number}] ({fault.name}): begins at second {begins:g}, but the run is over by {longest:g}"
                 )
         deployed = [*self.faults, *self.adversaries]
-        if deployed and self.mechanism.kind != "peer_to_peer":
+        if deployed and not MECHANISMS[self.mechanism.kind].rounds:
             raise RequestError(f"faults and adversaries are for peer_to_peer, not {self.mechanism.kind}")
 
     def tables(self) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from p2p_labeldp.audit.trace import Event, Trace
-from p2p_labeldp.engines.runner import Run, run
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.runs.run import Run
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 BLOBS = """

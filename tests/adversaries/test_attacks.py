@@ -26,8 +26,8 @@ from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.attacks import Game, seen_by_actors, seen_by_arrays
 from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.experiments.games import Game, seen_by_actors, seen_by_arrays
 from p2p_labeldp.mechanisms import Parameters, SeededCoins
 from p2p_labeldp.privacy import VIEWS, account
 from p2p_labeldp.privacy.views import CLOSED_FORM

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.data import kmeans_clusters, load
-from p2p_labeldp.engines.runner import run
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import Parameters, SeededCoins
 from p2p_labeldp.protocol import Host
 from p2p_labeldp.protocol.checking import AssignmentCheck

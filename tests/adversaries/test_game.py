@@ -20,9 +20,9 @@ from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.adversaries.game import clopper_pearson, judge, reconstruct, roc_curve
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.views import view_of
-from p2p_labeldp.engines.attacks import Game, play, play_actors, play_each, seen_by_arrays
-from p2p_labeldp.engines.runner import run
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.games import Game, play, play_actors, play_each, seen_by_arrays
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import Parameters
 from p2p_labeldp.privacy import VIEWS, account
 from p2p_labeldp.privacy.views import chance_seen

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from p2p_labeldp.audit import audit_runs
-from p2p_labeldp.engines.runner import run
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.protocol.messages import LEARNER
 from p2p_labeldp.scenario import make_entry, parse_scenario, replace

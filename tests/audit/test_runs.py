@@ -11,9 +11,9 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit import audit_runs
-from p2p_labeldp.engines.runner import run
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Scenario
 

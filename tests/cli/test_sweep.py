@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from p2p_labeldp.engines.sweeps import read_sweep, tables, workers
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines import dask_cluster
-from p2p_labeldp.engines.sweeps import read_sweep, tables, workers
 
 SCENARIO = """
 [data]

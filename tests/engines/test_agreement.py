@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.engines.runner import run
 from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import Parameters, SeededCoins
 from p2p_labeldp.scenario import MAX_SEED, Network, Scenario
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from p2p_labeldp.engines.runner import run
+
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 SMALL = parse_scenario("""

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from p2p_labeldp.engines.compare import ROWS, Plan, compare, parse_mechanism, summarise
 
 from p2p_labeldp.cli import main
-from p2p_labeldp.engines.compare import ROWS, Plan, compare, parse_mechanism, summarise
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import parse_scenario
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from p2p_labeldp.engines.runner import faults_of, run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.engines.runner import faults_of, run
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import Parameters, SeededCoins

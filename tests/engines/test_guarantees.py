@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from p2p_labeldp.engines.guarantees import guarantees
+
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Parameters
 from p2p_labeldp.privacy import account

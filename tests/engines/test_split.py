@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from p2p_labeldp.engines.folder import RunFolder
+from p2p_labeldp.engines.large import run_large
 
 from p2p_labeldp.engines import large as module
 from p2p_labeldp.engines import run, split
-from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.large import run_large
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.shares import (
     GAP,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-
 from p2p_labeldp.engines.sweeps import Plan, Sweep, make_plan, read_sweep, replicate, running, sweep, tables, workers
+
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import parse_scenario
 

@@ -22,8 +22,8 @@ from p2p_labeldp.deployment.parts import SINGLES, Part
 from p2p_labeldp.deployment.results import deployed_summary
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, replace
 
 

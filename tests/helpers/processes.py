@@ -24,8 +24,8 @@ from typing import Any
 from p2p_labeldp.audit.runs import Audit, audit_runs
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.local import LocalDeployment, collect
-from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.runner import run
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import Scenario, replace
 
 PATIENCE = 40.0  # seconds for anything at all; what is waited for takes a few on a machine with nothing else to do

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from p2p_labeldp.mechanisms.catalogue import KINDS, OPTIONS, TRUST, LabelMechanism, PrivacyWarning, make_mechanism
+from p2p_labeldp.mechanisms.prior import best_kept, replacing_chance
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import solve
-from p2p_labeldp.mechanisms.catalogue import KINDS, OPTIONS, TRUST, LabelMechanism, PrivacyWarning, make_mechanism
 from p2p_labeldp.mechanisms.peer_to_peer import Rosters
-from p2p_labeldp.mechanisms.prior import best_kept, replacing_chance
 from p2p_labeldp.mechanisms.shuffle import permuted_within
 from p2p_labeldp.privacy import account, account_clusters
 from p2p_labeldp.privacy.paper import centralized_epsilon

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
-
 from p2p_labeldp.mechanisms.catalogue import LabelMechanism, make_mechanism
+from scipy import stats
 
 Law = NDArray[np.float64]  # over all (K^n) tuples of noisy labels, last user fastest
 Users = tuple[int, ...]

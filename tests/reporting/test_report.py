@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from p2p_labeldp import write_report
-from p2p_labeldp.engines import run
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, chosen_clusters, exchanges
 from p2p_labeldp.reporting.messages import message_section
 from p2p_labeldp.reporting.recorded import read_run

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from p2p_labeldp.cli import main
-from p2p_labeldp.engines.sweeps import Plan, inputs, make_plan, sweep
-from p2p_labeldp.engines.sweeps.journal import Journal
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.sweeps import Plan, inputs, make_plan, sweep
+from p2p_labeldp.experiments.sweeps.journal import Journal
 from p2p_labeldp.reporting.blocks import Chooser, Code, Figure, Page, Table
 from p2p_labeldp.reporting.sweep_page import sweep_page
 from p2p_labeldp.scenario import parse_scenario

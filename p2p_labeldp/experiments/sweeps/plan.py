@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from p2p_labeldp.adversaries.cast import refuse_players
-from p2p_labeldp.engines.runner import ENGINES, HOSTINGS
-from p2p_labeldp.engines.sweeps.idle import why_idle
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.sweeps.idle import why_idle
+from p2p_labeldp.runs.execute import Engine, Hosting
 from p2p_labeldp.scenario import Scenario, check_override, parse_scenario
 from p2p_labeldp.streams import Purpose
 
@@ -139,7 +139,7 @@ def make_plan(
     """
     if seeds < 1:
         raise RequestError(f"--seeds {seeds} is not allowed; it must be at least 1")
-    for option, value, allowed in (("--engine", engine, ENGINES), ("--hosting", hosting, HOSTINGS)):
+    for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
         if value is not None and value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
     if scenario.coins.source != "seeded":

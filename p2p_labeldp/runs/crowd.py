@@ -15,18 +15,17 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Crowd, load_crowd
-from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.guarantees import default_delta, guarantees
-from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.results import write_manifest
-from p2p_labeldp.engines.runner import Progress, calibrated_alpha, parameters_of
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
+from p2p_labeldp.runs.results import stated, write_manifest
+from p2p_labeldp.runs.execute import Progress
+from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.engines.shares import (
     MOST_USERS,
     SHARES_PER_THREAD,
@@ -37,26 +36,27 @@ from p2p_labeldp.engines.shares import (
     share_bytes,
 )
 from p2p_labeldp.engines.split import Done, Record, Workers
-from p2p_labeldp.engines.spool import PIECE, Spool, spool_bytes
+from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.mechanisms.catalogue import TRUST
 from p2p_labeldp.mechanisms.coins import make_coins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.scenario import Scenario, replace
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs.summary import Sizes, Summary, Worker
+from p2p_labeldp.scenario import Scenario
 
 UNLEARNED = "nobody holds everyone's features, so nothing was learned"
 REPORT_BYTES = 24  # in reports.npz: round, user and label
 
 
-def run_large(
+def run_crowd(
     scenario: Scenario, workers: Workers, folder: RunFolder | None, tell: Progress, most: int = 0
-) -> tuple[Scenario, dict[str, Any]]:
+) -> tuple[Resolved, Summary]:
     """The scenario as resolved, and the summary. ``most``: how many users a share may have; 0 chooses."""
     began = time.perf_counter()
     tell("data", 0, 0)
     crowd = load_crowd(scenario.data, scenario.coins.seed)
-    sizes, target = crowd.sizes, scenario.mechanism.epsilon
-    scenario, parameters, delta = _resolve(scenario, crowd, sizes)
+    sizes = crowd.sizes
+    resolved = resolve(scenario, labels=crowd.labels, users=crowd.users, sizes=sizes.tolist())
+    scenario, parameters = resolved.scenario, resolved.plan.parameters
     most = most or most_users(crowd.users, parameters.rounds, SHARES_PER_THREAD * workers.threads())
     with contextlib.ExitStack() as stack:
         place = folder.path if folder is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -76,50 +76,32 @@ def run_large(
             where = f"--out {folder.place}" if folder is not None else str(place)
             raise RunError(f"{where}: cannot be written: {error.strerror or error}; nothing was kept") from None
         reported = spool.reported
-    summary = {
-        "users": crowd.users,
-        "labels": crowd.labels,
-        "clusters": len(sizes),
-        "reports": sum(reported),
-        "messages": 0,
-        "seed": scenario.coins.seed,
-        "coins": scenario.coins.source,
-        "engine": "vectorized",
-        "hosting": None,
-        "noisy_sha256": digest,
-        "alpha": parameters.alpha,
-        "mechanism": scenario.mechanism.kind,
-        "trust": TRUST[scenario.mechanism.kind],
-        "target_epsilon": target or None,
-        "accuracy": None,
-        "accuracy_reason": UNLEARNED,
-        "nonprivate_accuracy": None,
-        "majority_accuracy": None,
-        "privacy": guarantees(_one_of_each_size(sizes), parameters, delta),
-        "cluster_sizes": {
-            "smallest": int(sizes.min()),
-            "median": float(np.median(sizes)),
-            "largest": int(sizes.max()),
-        },
-        "merged_clusters": 0,
-        "phi": 0.0,  # everyone of a group has the group's p(y|x)
-        "psi": found.psi,
-        "messages_by_kind": {},
-        "outcomes_by_round": [
+    table = guarantees(resolved.plan, Circumstances(_distinct(sizes, parameters), resolved.delta))
+    summary = Summary(
+        **stated(resolved),
+        users=crowd.users,
+        labels=crowd.labels,
+        clusters=len(sizes),
+        reports=sum(reported),
+        messages=0,
+        engine="vectorized",
+        noisy_sha256=digest,
+        accuracy_reason=UNLEARNED,
+        privacy=table,
+        headline=headline(table),
+        cluster_sizes=Sizes(int(sizes.min()), float(np.median(sizes)), int(sizes.max())),
+        phi=0.0,  # everyone of a group has the group's p(y|x)
+        psi=found.psi,
+        outcomes_by_round=tuple(
             {"reported": count, "dropped": crowd.users - found.abstained - count, "abstained": found.abstained}
             for count in reported
-        ],
-        "missing": [],
-        "adversaries": [],
-        "attacks": [],
-        "faults": [],
-        "delivery": {},
-        "warnings": _warnings(scenario, sizes, parameters),
-        "virtual_seconds": 0.0,
-        "workers": found.record.as_json(),
-        "seconds": round(time.perf_counter() - began, 3),
-        "out": str(folder.place) if folder is not None else None,
-    }
+        ),
+        warnings=tuple(_warnings(scenario, sizes, parameters)),
+        virtual_seconds=0.0,
+        workers=tuple(Worker(**done) for done in found.record.by_worker()),
+        seconds=round(time.perf_counter() - began, 3),
+        out=str(folder.place) if folder is not None else None,
+    )
     if folder is not None:
         write_manifest(
             folder,
@@ -132,8 +114,8 @@ def run_large(
             classes=list(crowd.classes),
             features=crowd.centres.shape[1],
         )
-        folder.write_json(files.SUMMARY, summary)
-    return scenario, summary
+        folder.write_json(files.SUMMARY, summary.as_json())
+    return resolved, summary
 
 
 class _Found:
@@ -181,21 +163,9 @@ def _exchange(
             tell("users", found.record.users, crowd.users)
 
 
-def _resolve(scenario: Scenario, crowd: Crowd, sizes: NDArray[np.int64]) -> tuple[Scenario, Parameters, float]:
-    """As ``runner.resolve``, from the sizes of clusters alone; and the delta of every promise."""
-    parameters = parameters_of(scenario, crowd.labels)
-    taking_part = {int(size): 0 for size in np.unique(sizes) if size >= parameters.minimum_size}
-    delta = scenario.privacy.delta or default_delta(taking_part, crowd.users)
-    if scenario.mechanism.epsilon:
-        alpha = calibrated_alpha(scenario.mechanism, crowd.labels, taking_part, delta)
-        scenario = replace(scenario, mechanism__alpha=alpha, mechanism__epsilon=0.0)
-    return scenario, parameters_of(scenario, crowd.labels), delta
-
-
-def _one_of_each_size(sizes: NDArray[np.int64]) -> Outcome:
-    """Stands for everyone where only the sizes of clusters count: a crowd has two at most."""
-    distinct = np.unique(sizes)
-    return Outcome(np.repeat(np.arange(len(distinct)), distinct), [])
+def _distinct(sizes: NDArray[np.int64], parameters: Parameters) -> dict[int, int]:
+    """The sizes of clusters that take part; nobody goes missing in arrays."""
+    return {int(size): 0 for size in np.unique(sizes) if size >= parameters.minimum_size}
 
 
 def _assignment(first: int, sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

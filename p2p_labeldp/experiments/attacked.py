@@ -1,6 +1,6 @@
 """What the adversaries of a scenario make of it: one row for each, measured, beside what is proved about their view.
 
-Those who only look play a game on arrays (``engines.attacks``), which gives digit for digit what the actors would.
+Those who only look play a game on arrays (``experiments.games``), which gives digit for digit what the actors would.
 Those who change messages play it with the actors: clusters are independent, so the victim's cluster, as it came about
 in the run, is copied once for each trial, everyone in it behaving as in the run, and the view is read from the trace.
 Those who push labels are measured by what they did to the run itself, beside the honest run of the same seed.
@@ -24,11 +24,13 @@ from p2p_labeldp.adversaries.game import GameResult, judge
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.attacks import Game, play_each
 from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.runs.execute import Executed
+from p2p_labeldp.runs.results import learned
+from p2p_labeldp.runs.summary import Attack, Rate
 from p2p_labeldp.scenario import Network, Scenario, entries
 from p2p_labeldp.streams import Purpose, stream
 
@@ -39,20 +41,34 @@ OPTIMAL, SIMPLE = "likelihood_ratio", ("majority", "face_value")
 ACTIVE = (entries.Focus, entries.RepeatAskers, entries.IsolatingCoordinator)
 
 Labels = NDArray[np.int64]
-Row = dict[str, Any]
+Row = dict[str, Any]  # fields of an Attack
 
 
 @dataclasses.dataclass(frozen=True)
-class Affair:
+class Context:
     """A finished run, as far as its adversaries matter."""
 
-    scenario: Scenario
-    parameters: Parameters
-    outcome: Outcome
-    labels: Labels
-    parts: tuple[Part, ...]
-    abstained: frozenset[int] = frozenset()
-    """Victims who never flipped: nothing of theirs was ever said."""
+    executed: Executed
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.executed.resolved.scenario
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.executed.resolved.plan.parameters
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.executed.outcome
+
+    @property
+    def labels(self) -> Labels:
+        return self.executed.dataset.labels
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.executed.parts
 
     @property
     def seed(self) -> int:
@@ -61,42 +77,44 @@ class Affair:
     def cluster(self, user: int) -> Labels:
         return np.flatnonzero(self.outcome.clusters == self.outcome.clusters[user])
 
-
-def campaign(affair: Affair, honest: Callable[[], Outcome], accuracy: Callable[[Outcome], float | None]) -> list[Row]:
-    """A row for every adversary. ``honest`` gives the outcome of the same run without any, ``accuracy`` a model's."""
-    rows = []
-    for part in affair.parts:
-        row: Row = {"number": part.number, "kind": part.entry.name, "members": len(part.members)}
-        rows.append(row | _measured(affair, part, honest, accuracy))
-    return rows
+    def accuracy(self, outcome: Outcome) -> float | None:
+        """Of the model that would be learned from another outcome."""
+        return learned(self.executed.resolved, self.executed.dataset, outcome).accuracy
 
 
-def _measured(
-    affair: Affair, part: Part, honest: Callable[[], Outcome], accuracy: Callable[[Outcome], float | None]
-) -> Row:
+def measure_attacks(executed: Executed) -> tuple[Attack, ...]:
+    """A row for every adversary of a run."""
+    context = Context(executed)
+    return tuple(
+        Attack(number=part.number, kind=part.entry.name, members=len(part.members), **_measured(context, part))
+        for part in executed.parts
+    )
+
+
+def _measured(context: Context, part: Part) -> Row:
     entry = part.entry
-    if part.victim is not None and part.victim in affair.abstained:
+    if part.victim is not None and part.victim in context.executed.silent:
         return {"note": f"user {part.victim} abstained: there is nothing of hers to see"}
     if isinstance(entry, entries.Liars):
-        return _pushed(affair, part, entry, honest(), accuracy)
+        return _pushed(context, part, entry)
     if isinstance(entry, ACTIVE) and not (
         isinstance(entry, entries.IsolatingCoordinator) and entry.way == "small_cluster"
     ):
-        return _active(affair, part)
+        return _active(context, part)
     if isinstance(entry, entries.IsolatingCoordinator):
-        return _passive(affair, "learner", len(affair.cluster(entry.victim)))
+        return _passive(context, "learner", len(context.cluster(entry.victim)))
     if isinstance(entry, entries.Observer):
         view = _observed(entry)
         # On the wire there is nothing of a cluster of one to see, but its reports.
         least = 2 if view == "eavesdropper" else 1
-        return _passive(affair, view, _smallest(affair, least)) if view else {"note": "sees no label and no report"}
+        return _passive(context, view, _smallest(context, least)) if view else {"note": "sees no label and no report"}
     if isinstance(entry, entries.CuriousPeers):
-        return _passive(affair, "peer", _smallest(affair, 2))
+        return _passive(context, "peer", _smallest(context, 2))
     if isinstance(entry, entries.Collusion | entries.Sybils):
-        size, colluders = _worst_coalition(affair, part)
-        return _passive(affair, "coalition", size, colluders)
-    missing = len(affair.outcome.missing)
-    refused = affair.outcome.messages.get("refusal", 0)
+        size, colluders = _worst_coalition(context, part)
+        return _passive(context, "coalition", size, colluders)
+    missing = len(context.outcome.missing)
+    refused = context.outcome.messages.get("refusal", 0)
     return {"note": f"changes what is said; {missing} users missed something, {refused} messages were refused"}
 
 
@@ -106,111 +124,109 @@ def _observed(entry: entries.Observer) -> str:
     return "network" if entry.reports else "eavesdropper"
 
 
-def _sizes(affair: Affair) -> Labels:
-    clusters = affair.outcome.clusters
+def _sizes(context: Context) -> Labels:
+    clusters = context.outcome.clusters
     return np.bincount(clusters[clusters >= 0])
 
 
-def _smallest(affair: Affair, least: int = 1) -> int:
-    sizes = _sizes(affair)
-    return int(min(sizes[sizes >= max(least, affair.parameters.minimum_size)], default=0))
+def _smallest(context: Context, least: int = 1) -> int:
+    sizes = _sizes(context)
+    return int(min(sizes[sizes >= max(least, context.parameters.minimum_size)], default=0))
 
 
-def _worst_coalition(affair: Affair, part: Part) -> tuple[int, int]:
+def _worst_coalition(context: Context, part: Part) -> tuple[int, int]:
     """Of the cluster with the largest share of colluders, or of the victim's: its size, and how many they are."""
-    clusters = affair.outcome.clusters
+    clusters = context.outcome.clusters
     if part.victim is not None:
         worst = int(clusters[part.victim])
         if worst < 0:
             return 0, 0
     else:
         members = np.array(part.members, dtype=np.int64)
-        sizes = _sizes(affair)
+        sizes = _sizes(context)
         inside = np.bincount(clusters[members[clusters[members] >= 0]], minlength=len(sizes))
         # Who abstains, or colludes, has nothing to lose.
-        exposed = (sizes > inside) & (sizes >= affair.parameters.minimum_size)
+        exposed = (sizes > inside) & (sizes >= context.parameters.minimum_size)
         if not exposed.any():
             return 0, 0
         worst = int(np.argmax(np.where(exposed, inside / np.maximum(1, sizes), -1.0)))
-    size = int(_sizes(affair)[worst])
+    size = int(_sizes(context)[worst])
     return size, min(size - 1, int(np.isin(np.flatnonzero(clusters == worst), part.members).sum()))
 
 
-def _passive(affair: Affair, view: str, size: int, colluders: int = 0) -> Row:
-    if size < max(1, affair.parameters.minimum_size):
+def _passive(context: Context, view: str, size: int, colluders: int = 0) -> Row:
+    if size < max(1, context.parameters.minimum_size):
         return {"note": "everyone abstained: there is nothing to see"}
-    parameters = dataclasses.replace(affair.parameters, minimum_size=1)
+    parameters = dataclasses.replace(context.parameters, minimum_size=1)
     trials = min(TRIALS, max(FEWEST, 4_000_000 // size))
-    game = Game(view, size, parameters, trials, affair.seed, colluders)
+    game = Game(view, size, parameters, trials, context.seed, colluders)
     results = play_each(game, (OPTIMAL, *SIMPLE))
     return _row(results[OPTIMAL], size, (results[name] for name in SIMPLE))
 
 
-def _active(affair: Affair, part: Part) -> Row:
+def _active(context: Context, part: Part) -> Row:
     """A game of actors on copies of the victim's cluster."""
     victim = part.victim
     assert victim is not None
-    users = affair.cluster(victim)
+    users = context.cluster(victim)
     if getattr(part.entry, "way", "") == "inconsistent":
         users = np.array(sorted({victim, *part.members}), dtype=np.int64)  # what she was told
     size = len(users)
     place_of = {user: place for place, user in enumerate(users.tolist())}
     trials = min(MOST, max(FEWEST, MOST_USERS // size))
-    labels = np.tile(affair.labels[users], (trials, 1))
-    guilty = stream(affair.seed, Purpose.GAME).random(trials) < 0.5
-    labels[:, place_of[victim]] = guilty
+    labels = np.tile(context.labels[users], (trials, 1))
+    positive = stream(context.seed, Purpose.GAME).random(trials) < 0.5
+    labels[:, place_of[victim]] = positive
     own = [place_of[member] for member in part.members if member in place_of]
-    view = _played(affair, part, labels, place_of)
+    view = _played(context, part, labels, place_of)
     seen = view(own)
     results = {}
-    buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in affair.parts)
+    buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in context.parts)
     names = ("averaging", OPTIMAL) if buggy else (OPTIMAL, "averaging")
-    local = account(
-        "auditor", cluster_size=1, alpha=affair.parameters.alpha, theta=1.0, labels=affair.parameters.labels,
-        rounds=affair.parameters.rounds, noise=affair.parameters.noise,
-    )  # fmt: skip
+    local = account(View.AUDITOR, context.parameters, cluster_size=1)
     bounds = None if buggy else Bounds(local, 0.5)
-    ties = stream(affair.seed, Purpose.GAME, 1).random(trials)
+    ties = stream(context.seed, Purpose.GAME, 1).random(trials)
     for name in names:
         attack = ATTACKS[name]
         scores = [attack(seen.within(trial), trial * size + place_of[victim]) for trial in range(trials)]
-        results[name] = judge("coalition", attack, guilty, np.array(scores), ties, bounds=bounds)
+        results[name] = judge("coalition", attack, positive, np.array(scores), ties, bounds=bounds)
     row = _row(results[names[0]], size, [results[names[1]]])
     if buggy:
         row["note"] = "no guarantee holds: the victim makes new noise for every asker"
     return row
 
 
-def _played(affair: Affair, part: Part, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
+def _played(context: Context, part: Part, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
     """Run all copies at once; the view of the coalition whose members have the given places."""
     trials, size = labels.shape
-    parameters = dataclasses.replace(affair.parameters, minimum_size=1)
+    parameters = dataclasses.replace(context.parameters, minimum_size=1)
+    plan = dataclasses.replace(context.executed.resolved.plan, parameters=parameters)
     clusters = np.repeat(np.arange(trials), size)
     everyone = labels.ravel()
     population = Population(np.zeros((len(everyone), 1), dtype=np.float32), everyone, lambda ids, _: clusters[ids])
-    coins = SeededCoins(affair.seed)
+    coins = SeededCoins(context.seed)
     folder = tempfile.TemporaryDirectory()
     path = Path(folder.name) / "trace.msgpack"
     with path.open("wb") as file:
         simulation = Simulation(
-            population, parameters, coins, Network(), hosting="cluster", seed=affair.seed, write=file.write
+            population, plan, coins, Network(), hosting="cluster", seed=context.seed, write=file.write
         )
         # Copies have no features, so that nothing of their assignment could be checked: she took part in the run.
-        simulation.host.one_answer = affair.scenario.defences.one_answer
+        simulation.host.one_answer = context.scenario.defences.one_answer
         for start in range(0, len(everyone), size):
 
             def moved(victim: int, start: int = start) -> int:
                 return start + place_of.get(victim, 0)
 
-            for other in affair.parts:
+            for other in context.parts:
                 entry = other.entry
                 if isinstance(entry, entries.Liars) and entry.cluster != entries.NOBODY:
-                    if entry.cluster != affair.outcome.clusters[part.victim or 0]:
+                    if entry.cluster != context.outcome.clusters[part.victim or 0]:
                         continue
                     entry = dataclasses.replace(entry, cluster=entries.NOBODY)  # copies have numbers of their own
                 for place in (place_of[member] for member in other.members if member in place_of):
                     honest = simulation.users[start + place]
-                    simulation.users[start + place] = player(simulation, affair.scenario, entry, honest, moved)
+                    simulation.users[start + place] = player(simulation, context.scenario, entry, honest, moved)
         simulation.run()
 
     def view(own: list[int]) -> Any:
@@ -233,35 +249,29 @@ def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
         "attack": found.attack,
         "trials": found.trials,
         "confidence": found.confidence,
-        "advantage": [found.advantage.value, max(-1.0, found.advantage.low), min(1.0, found.advantage.high)],
+        "advantage": (found.advantage.value, max(-1.0, found.advantage.low), min(1.0, found.advantage.high)),
         "bound": None if bounds is None else bounds.advantage,
         "bound_exact": None if bounds is None else bounds.exact,
-        "reconstruction": [found.reconstruction.value, found.reconstruction.low, found.reconstruction.high],
-        "true_rates": [
-            {
-                "false_rate": point.target,
-                "value": point.true_rate.value,
-                "low": point.true_rate.low,
-                "high": point.true_rate.high,
-                "bound": None if bounds is None else bounds.true_rate(point.target),
-            }
+        "reconstruction": (found.reconstruction.value, found.reconstruction.low, found.reconstruction.high),
+        "true_rates": tuple(
+            Rate(
+                point.target,
+                point.true_rate.value,
+                point.true_rate.low,
+                point.true_rate.high,
+                None if bounds is None else bounds.true_rate(point.target),
+            )
             for point in found.roc
-        ],
-        "beaten": list(found.beaten),
+        ),
+        "beaten": found.beaten,
         "others": {other.attack: other.advantage.value for other in others},
     }
 
 
-def _pushed(
-    affair: Affair,
-    part: Part,
-    entry: entries.Liars,
-    honest: Outcome,
-    accuracy: Callable[[Outcome], float | None],
-) -> Row:
+def _pushed(context: Context, part: Part, entry: entries.Liars) -> Row:
     """The pushed label's share in the clusters of liars, with and without them, and what the model loses."""
-    label = entry.label
-    clusters = affair.outcome.clusters
+    label, honest = entry.label, context.executed.again()
+    clusters = context.outcome.clusters
     touched = np.unique(clusters[np.array(part.members, dtype=np.int64)])
     if entry.cluster != entries.NOBODY:
         touched = touched[touched == entry.cluster]
@@ -273,8 +283,9 @@ def _pushed(
         return float(np.mean(noisy[here] == label)) if here.any() else None
 
     return {
+        "pushes": True,
         "pushed_label": label if entry.lie == "label" else None,
-        "share": share(affair.outcome),
+        "share": share(context.outcome),
         "honest_share": share(honest),
-        "honest_accuracy": accuracy(honest),
+        "honest_accuracy": context.accuracy(honest),
     }

@@ -12,13 +12,13 @@ from types import FrameType
 from typing import Any
 
 from p2p_labeldp.engines.dask_cluster import connect, versions
-from p2p_labeldp.engines.runner import Progress
-from p2p_labeldp.engines.sweeps import inputs, journal
-from p2p_labeldp.engines.sweeps.plan import Failure, Job, Plan
-from p2p_labeldp.engines.sweeps.replicate import Needed
-from p2p_labeldp.engines.sweeps.tables import Sweep, assemble, write_tables
-from p2p_labeldp.engines.sweeps.workers import Results, Task, in_processes, in_this_process, on_cluster, quiet_pool
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments.sweeps import inputs, journal
+from p2p_labeldp.experiments.sweeps.plan import Failure, Job, Plan
+from p2p_labeldp.experiments.sweeps.replicate import Needed
+from p2p_labeldp.experiments.sweeps.tables import Sweep, assemble, write_tables
+from p2p_labeldp.experiments.sweeps.workers import Results, Task, in_processes, in_this_process, on_cluster, quiet_pool
+from p2p_labeldp.runs.execute import Progress
 from p2p_labeldp.scenario import replace
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from p2p_labeldp.engines.dask_cluster import versions
-from p2p_labeldp.engines.runner import ENGINES, HOSTINGS
-from p2p_labeldp.engines.sweeps.inputs import Digests
-from p2p_labeldp.engines.sweeps.plan import Plan
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments.sweeps.inputs import Digests
+from p2p_labeldp.experiments.sweeps.plan import Plan
+from p2p_labeldp.runs.execute import Engine, Hosting
 
 FILE = "sweep.jsonl"
 FORMAT = "p2p-labeldp sweep 1"
@@ -65,8 +65,8 @@ def _is_header(found: Any) -> bool:
     return (
         isinstance(found, dict)
         and found.get("format") == FORMAT
-        and found.get("engine") in ENGINES
-        and found.get("hosting") in (None, *HOSTINGS)
+        and found.get("engine") in tuple(Engine)
+        and found.get("hosting") in (None, *tuple(Hosting))
         and all(isinstance(found.get(name), kind) for name, kind in kinds.items())
     )
 

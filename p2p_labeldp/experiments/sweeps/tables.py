@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.engines.sweeps import journal
-from p2p_labeldp.engines.sweeps.plan import Failure
-from p2p_labeldp.engines.sweeps.replicate import METRICS, TEXTS
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments.sweeps import journal
+from p2p_labeldp.experiments.sweeps.plan import Failure
+from p2p_labeldp.experiments.sweeps.replicate import METRICS, TEXTS
 
 ROWS, PARQUET, FAILURES = "sweep.csv", "sweep.parquet", "failures.csv"
 PLACE = ("setting", "replicate", "seed")

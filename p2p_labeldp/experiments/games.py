@@ -29,14 +29,10 @@ from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
-from p2p_labeldp.engines.treatments import Treatment
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.catalogue import TRUST
-from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters, Rosters
-from p2p_labeldp.mechanisms.shuffle import permuted_within
-from p2p_labeldp.privacy import account
-from p2p_labeldp.protocol.messages import KEEPER
+from p2p_labeldp.mechanisms.coins import SeededCoins, SeededRandomness
+from p2p_labeldp.mechanisms.plan import Plan, make_plan
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import Purpose, stream
 
@@ -81,17 +77,7 @@ class Game:
 
     def bounds(self) -> Bounds:
         """What is proved about this view."""
-        parameters = self.parameters
-        accountant = account(
-            self.view,
-            cluster_size=self.cluster_size,
-            alpha=parameters.alpha,
-            theta=parameters.theta,
-            labels=parameters.labels,
-            rounds=parameters.rounds,
-            noise=parameters.noise,
-            colluders=self.colluders,
-        )
+        accountant = account(self.view, self.parameters, cluster_size=self.cluster_size, colluders=self.colluders)
         return Bounds(accountant, self.prior)
 
     def others(self, bounds: Bounds) -> dict[int, int]:
@@ -198,12 +184,12 @@ def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View
         with path.open("wb") as file:
             Simulation(
                 population,
-                parameters,
+                _plan(game),
                 coins,
                 Network(),
                 hosting=hosting,
                 seed=game.seed,
-                treatment=_shuffling(game) if game.view == "shuffle" else None,
+                randomness=SeededRandomness(stream(game.seed, Purpose.CURATOR)),
                 write=file.write,
             ).run()
         return view_of(
@@ -216,12 +202,10 @@ def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View
         )
 
 
-def _shuffling(game: Game) -> Treatment:
-    """Users hand their noisy labels to a shuffler, once: so there is one round."""
-    if game.parameters.rounds > 1:
+def _plan(game: Game) -> Plan:
+    """Of the exchange; or users hand their noisy labels to a shuffler, once: so there is one round."""
+    kind = "shuffle" if game.view == "shuffle" else "peer_to_peer"
+    if kind == "shuffle" and game.parameters.rounds > 1:
         raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
-
-    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
-        return users, permuted_within(labels, Rosters.of(clusters), stream(game.seed, Purpose.KEEPER))
-
-    return Treatment("shuffle", TRUST["shuffle"], KEEPER, game.parameters.alpha, {}, work)
+    parameters = game.parameters
+    return make_plan(kind, labels=parameters.labels, sizes=(), parameters=parameters, alpha=parameters.alpha)

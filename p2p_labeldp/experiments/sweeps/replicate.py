@@ -12,19 +12,20 @@ from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.adversaries.game import RATES
 from p2p_labeldp.engines.dask_cluster import versions
-from p2p_labeldp.engines.runner import run
-from p2p_labeldp.engines.sweeps.inputs import Digests, difference
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.privacy import VIEWS
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.experiments.sweeps.inputs import Digests, difference
+from p2p_labeldp.privacy import View
+from p2p_labeldp.runs.summary import Attack, Summary
 from p2p_labeldp.scenario import Scenario
 
 METRICS = (
     "accuracy", "nonprivate_accuracy", "majority_accuracy", "accuracy_ratio", "alpha", "users", "labels", "reports",
     "abstained", "missing", "messages", "virtual_seconds", "clusters", "cluster_size.smallest", "cluster_size.median",
-    "cluster_size.largest", "merged_clusters", "phi", "psi",
+    "cluster_size.largest", "merged_clusters", "phi", "psi", "purity",
 )  # fmt: skip
 """Numbers that every row has, though some may be empty."""
-ACCOUNTED = (*VIEWS, "model", "keeper")
+ACCOUNTED = tuple(View)
 """Views that a row may have ``epsilon.VIEW``, ``delta.VIEW`` and ``method.VIEW`` of."""
 TEXTS = ("noisy_sha256", "warnings")
 _PUSHED = ("share", "honest_share", "honest_accuracy")
@@ -69,45 +70,47 @@ def replicate(
         return {"reason": " ".join(f"{type(error).__name__}: {error} ({where})".split())}
 
 
-def metrics_of(summary: dict[str, Any]) -> dict[str, Any]:
+def metrics_of(summary: Summary) -> dict[str, Any]:
     """A run's summary as flat columns. Infinity is "inf", since JSON has no number for it."""
-    sizes = summary["cluster_sizes"]
-    accuracy, truth = summary["accuracy"], summary["nonprivate_accuracy"]
+    sizes = summary.cluster_sizes
+    accuracy, truth = summary.accuracy, summary.nonprivate_accuracy
+    simulated = summary.engine == "actors"
     found: dict[str, Any] = {
         "accuracy": accuracy,
         "nonprivate_accuracy": truth,
-        "majority_accuracy": summary["majority_accuracy"],
+        "majority_accuracy": summary.majority_accuracy,
         "accuracy_ratio": accuracy / truth if accuracy is not None and truth else None,
-        **{name: summary[name] for name in ("alpha", "users", "labels", "reports")},
-        "abstained": sum(outcome["abstained"] for outcome in summary["outcomes_by_round"]),
-        "missing": len(summary["missing"]),
+        **{name: getattr(summary, name) for name in ("alpha", "users", "labels", "reports")},
+        "abstained": sum(outcome["abstained"] for outcome in summary.outcomes_by_round),
+        "missing": len(summary.missing),
         # Arrays send nothing and take no time, which is not the same as none and 0.
-        **{name: summary[name] if summary["engine"] == "actors" else None for name in ("messages", "virtual_seconds")},
-        "clusters": summary["clusters"],
-        **{f"cluster_size.{name}": sizes[name] for name in ("smallest", "median", "largest")},
-        **{name: summary[name] for name in ("merged_clusters", "phi", "psi")},
+        **{name: getattr(summary, name) if simulated else None for name in ("messages", "virtual_seconds")},
+        "clusters": summary.clusters,
+        **{f"cluster_size.{name}": getattr(sizes, name) for name in ("smallest", "median", "largest")},
+        **{name: getattr(summary, name) for name in ("merged_clusters", "phi", "psi", "purity")},
     }
-    for view, promise in summary["privacy"].items():
-        found |= {f"{name}.{view}": promise[name] for name in ("epsilon", "delta", "method")}
-    for attack in summary["attacks"]:
-        found |= _attack(f"attack{attack['number']}.{attack['kind']}", attack)
-    for number, fault in enumerate(summary["faults"], 1):
-        found[f"fault{number}.{fault['rule']}.fired"] = fault["fired"]
-    found |= {f"delivery.{name}": count for name, count in summary["delivery"].items()}
-    found["noisy_sha256"] = summary["noisy_sha256"]
-    found["warnings"] = " | ".join(summary["warnings"]) or None
+    for view, guarantee in summary.privacy.items():
+        found |= {f"{name}.{view}": getattr(guarantee, name) for name in ("epsilon", "delta", "method")}
+    for attack in summary.attacks:
+        found |= _attack(f"attack{attack.number}.{attack.kind}", attack)
+    for number, fault in enumerate(summary.faults, 1):
+        found[f"fault{number}.{fault.rule}.fired"] = fault.fired
+    found |= {f"delivery.{name}": count for name, count in summary.delivery.items()}
+    found["noisy_sha256"] = summary.noisy_sha256
+    found["warnings"] = " | ".join(summary.warnings) or None
     return {name: _plain(value) for name, value in found.items()}
 
 
-def _attack(prefix: str, attack: dict[str, Any]) -> dict[str, Any]:
+def _attack(prefix: str, attack: Attack) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if "advantage" in attack:
-        found["advantage"], found["advantage_low"], found["advantage_high"] = attack["advantage"]
-        found["bound"] = attack["bound"]
-        for rate in attack["true_rates"]:
-            found[f"true_rate_at_{rate['false_rate']:g}"] = rate["value"]
-            found[f"true_rate_bound_at_{rate['false_rate']:g}"] = rate["bound"]
-    found |= {name: attack[name] for name in _PUSHED if name in attack}
+    if attack.advantage is not None:
+        found["advantage"], found["advantage_low"], found["advantage_high"] = attack.advantage
+        found["bound"] = attack.bound
+        for rate in attack.true_rates:
+            found[f"true_rate_at_{rate.false_rate:g}"] = rate.value
+            found[f"true_rate_bound_at_{rate.false_rate:g}"] = rate.bound
+    if attack.pushes:
+        found |= {name: getattr(attack, name) for name in _PUSHED}
     return {f"{prefix}.{name}": value for name, value in found.items()}
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import load
-from p2p_labeldp.engines.guarantees import cluster_sizes, default_delta
-from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.runner import ClusterPlan, Progress, resolve
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import SEES, VIEWS, Account, Answer, account, account_clusters
+from p2p_labeldp.privacy import RECORDS, VIEWS, Account, Guarantee, account, account_clusters
 from p2p_labeldp.privacy.views import CLOSED_FORM
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.execute import Progress
+from p2p_labeldp.runs.guarantees import cluster_sizes
+from p2p_labeldp.runs.run import resolve_for
 from p2p_labeldp.scenario import Scenario
 
 MOST_SIZES = 3  # whose curves are drawn, of views that take long
@@ -28,10 +28,10 @@ class Worst:
 
     accounts: tuple[Account, ...]
 
-    def get_epsilon(self, target_delta: float) -> Answer:
+    def get_epsilon(self, target_delta: float) -> Guarantee:
         return max((one.get_epsilon(target_delta) for one in self.accounts), key=lambda answer: answer.epsilon)
 
-    def get_delta(self, target_epsilon: float) -> Answer:
+    def get_delta(self, target_epsilon: float) -> Guarantee:
         return max((one.get_delta(target_epsilon) for one in self.accounts), key=lambda answer: answer.delta)
 
     def curve(self, epsilons: npt.ArrayLike) -> NDArray[np.float64]:
@@ -47,8 +47,8 @@ class Threat:
     sees: str
     cluster_size: int
     """Of the worst cluster at the scenario's delta."""
-    answer: Answer
-    at_epsilon: Answer
+    answer: Guarantee
+    at_epsilon: Guarantee
     account: Worst
     drawn: tuple[int, ...]
     """The sizes of the clusters whose curves the drawn one is the largest of; all of them where that takes no time."""
@@ -73,34 +73,26 @@ def threats(
     plan = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind}: threats are those of peer_to_peer")
-    scenario, parameters, _ = resolve(scenario, dataset, plan)
-    clusters = plan(np.arange(len(dataset.labels)), dataset.features)
-    sizes = cluster_sizes(Outcome(clusters, []), parameters)
+    resolved = resolve_for(scenario, dataset, plan)
+    parameters, delta = resolved.plan.parameters, resolved.delta
+    sizes = cluster_sizes(plan(np.arange(len(dataset.labels)), dataset.features), parameters)
     if not sizes:
         raise RequestError(
             f"clusters.minimum_size = {parameters.minimum_size}: every cluster is smaller, so that everyone abstains"
         )
-    delta = scenario.privacy.delta or default_delta(sizes, len(dataset.labels))
-    shared: dict[str, Any] = {
-        "alpha": parameters.alpha,
-        "theta": parameters.theta,
-        "labels": parameters.labels,
-        "rounds": parameters.rounds,
-        "noise": parameters.noise,
-    }
     found = []
     for done, view in enumerate(VIEWS):
         tell("views", done, len(VIEWS))
         many = colluders if view == "coalition" else 0
-        worst = account_clusters(view, sizes, delta, colluders=many, **shared)
+        worst = account_clusters(view, parameters, sizes, delta, colluders=many)
         size = worst.worst_size
         accounts = {
-            n: account(view, cluster_size=n, colluders=min(many, n - 1), thorough=False, **shared)
+            n: account(view, parameters, cluster_size=n, colluders=min(many, n - 1), thorough=False)
             for n in sorted(sizes)
         }
         some = sorted({min(sizes), size, max(sizes)})
         drawn = tuple(accounts) if view in CLOSED_FORM or len(accounts) <= MOST_SIZES else tuple(some)
-        sees = SEES[view] + (f" ({min(many, size - 1)} of them)" if view == "coalition" else "")
+        sees = RECORDS[view].sees + (f" ({min(many, size - 1)} of them)" if view == "coalition" else "")
         at_epsilon = Worst(tuple(accounts.values())).get_delta(epsilon)
         curves = Worst(tuple(accounts[n] for n in drawn))
         found.append(Threat(view, sees, size, worst.worst, at_epsilon, curves, drawn))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.engines.shares import ShareResult
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
+from p2p_labeldp.privacy import Parameters
 
 PIECE = 1 << 20  # users, or labels, in memory at a time
 NAME = "reports.spool"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import MECHANISMS, Scenario
 
 MADE = ("synthetic", "crowd")
 """Data sets that are made from keys."""
@@ -18,16 +18,9 @@ _DATA = {
     "data.spread": ("synthetic",),
 }
 _KINDS = {
-    "mechanism.alpha": ("peer_to_peer", "shuffle"),
-    "mechanism.theta": ("peer_to_peer",),
-    "mechanism.noise": ("peer_to_peer",),
-    "mechanism.rounds": ("peer_to_peer",),
-    "mechanism.tau": ("cluster_rr", "centralized"),
-    "mechanism.sigma": ("centralized",),
-    "mechanism.lambda": ("centralized",),
-    "mechanism.beta": ("centralized",),
-    "learner.correct_flips": ("peer_to_peer", "shuffle", "uniform_rr"),
-}
+    f"mechanism.{key}": tuple(kind for kind, reads in MECHANISMS.items() if key in reads.keys)
+    for key in dict.fromkeys(key for reads in MECHANISMS.values() for key in reads.keys)
+} | {"learner.correct_flips": tuple(kind for kind, reads in MECHANISMS.items() if reads.flips)}
 """Which data sets and mechanisms a key is read for, where not for all."""
 
 

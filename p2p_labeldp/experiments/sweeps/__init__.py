@@ -5,8 +5,8 @@ it whenever the sweep stops: ``sweep.csv``, ``sweep.parquet`` and, where some fa
 nothing of the machine or the time: whoever computes one, on however many workers, gets the same bytes.
 """
 
-from p2p_labeldp.engines.sweeps.plan import Plan, make_plan
-from p2p_labeldp.engines.sweeps.running import sweep
-from p2p_labeldp.engines.sweeps.tables import Sweep, read_sweep
+from p2p_labeldp.experiments.sweeps.plan import Plan, make_plan
+from p2p_labeldp.experiments.sweeps.running import sweep
+from p2p_labeldp.experiments.sweeps.tables import Sweep, read_sweep
 
 __all__ = ["Plan", "Sweep", "make_plan", "read_sweep", "sweep"]

@@ -26,14 +26,16 @@ from p2p_labeldp.audit import folder as files
 from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
 from p2p_labeldp.audit.epsilon import CONFIDENCE, Floats, LowerBound, Sampler, lower_bound
 from p2p_labeldp.data import load
-from p2p_labeldp.engines.attacks import VICTIM, Game
-from p2p_labeldp.engines.guarantees import COLLUDERS, cluster_sizes, default_delta
-from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.runner import ClusterPlan, parameters_of, resolve
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.games import VICTIM, Game
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.privacy import VIEWS, Answer, account_clusters
+from p2p_labeldp.mechanisms.plan import default_delta
+from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account_clusters
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.guarantees import COLLUDERS, cluster_sizes
+from p2p_labeldp.runs.resolve import parameters_of
+from p2p_labeldp.runs.run import resolve_for
+from p2p_labeldp.runs.summary import read_summary
 from p2p_labeldp.scenario import Scenario, load_scenario
 
 TRIALS = 100_000
@@ -61,7 +63,7 @@ class Setting:
         return self._game.bounds()
 
     @cached_property
-    def answer(self) -> Answer:
+    def answer(self) -> Guarantee:
         """The exact epsilon, or a proved upper bound."""
         return self.bounds.account.get_epsilon(self.delta)
 
@@ -181,7 +183,7 @@ def setting_of_numbers(
     view: str, cluster_size: int, parameters: Parameters, delta: float | None, colluders: int | None
 ) -> Setting:
     """As told; delta, unless told, is the one that a run of this cluster would state."""
-    chosen = default_delta({max(1, cluster_size): 0}, cluster_size) if delta is None else delta
+    chosen = default_delta([max(1, cluster_size)], cluster_size) if delta is None else delta
     return Setting(view, cluster_size, parameters, chosen, _colluders(view, colluders))
 
 
@@ -192,46 +194,39 @@ def setting_of_scenario(
     _require_known(scenario, view, "this scenario")
     dataset = load(scenario.data, scenario.coins.seed, data_dir)
     users = len(dataset.labels)
-    plan = ClusterPlan(scenario, users, dataset.given_clusters)
-    scenario, parameters, _ = resolve(scenario, dataset, plan)
-    sizes = cluster_sizes(Outcome(plan(np.arange(users), dataset.features), []), parameters)
+    clusters = ClusterPlan(scenario, users, dataset.given_clusters)
+    resolved = resolve_for(scenario, dataset, clusters)
+    parameters = resolved.plan.parameters
+    sizes = cluster_sizes(clusters(np.arange(users), dataset.features), parameters)
     if not sizes:
         raise RequestError(f"clusters.minimum_size = {parameters.minimum_size}: every cluster is smaller")
-    chosen = (scenario.privacy.delta or default_delta(sizes, users)) if delta is None else delta
+    chosen = resolved.delta if delta is None else delta
     many = _colluders(view, colluders)
-    shared: dict[str, Any] = {
-        "alpha": parameters.alpha,
-        "theta": parameters.theta,
-        "labels": parameters.labels,
-        "rounds": parameters.rounds,
-        "noise": parameters.noise,
-    }
-    worst = account_clusters(view, sizes, chosen, colluders=many, **shared)
+    worst = account_clusters(view, parameters, sizes, chosen, colluders=many)
     return Setting(view, worst.worst_size, parameters, chosen, min(many, worst.worst_size - 1))
 
 
 def setting_of_runs(paths: Sequence[Path], view: str, delta: float | None, colluders: int | None) -> Setting:
-    """The cluster for which these run folders promise the least, as if nobody had gone missing."""
+    """The cluster for which these run folders guarantee the least, as if nobody had gone missing."""
     found: list[tuple[float, Setting]] = []
     why = ""
     for path in paths:
         scenario = load_scenario(path / files.SCENARIO)
         _require_known(scenario, view, str(path))
-        summary = files.read_json(path / files.SUMMARY)
-        try:
-            promise = summary["privacy"][view]
-            epsilon, size, stated = float(promise["epsilon"]), promise["cluster_size"], float(promise["delta"])
-            labels = int(summary["labels"])
-        except (KeyError, TypeError, ValueError):
-            raise RequestError(f"{path / files.SUMMARY}: says nothing of the view {view}") from None
+        summary = read_summary(path / files.SUMMARY)
+        stated = summary.privacy.get(View(view))
+        if stated is None:
+            raise RequestError(f"{path / files.SUMMARY}: says nothing of the view {view}")
+        size = stated.cluster_size
         if size is None:
-            why = promise.get("reason", "no cluster stands behind the promise")
+            why = stated.reason or "it rests on no cluster"
             continue
-        many = min(_colluders(view, colluders), int(size) - 1)
-        chosen = stated if delta is None else delta
-        found.append((epsilon, Setting(view, int(size), parameters_of(scenario, labels), chosen, many)))
+        many = min(_colluders(view, colluders), size - 1)
+        chosen = stated.delta if delta is None else delta
+        parameters = parameters_of(scenario, summary.labels)
+        found.append((stated.epsilon, Setting(view, size, parameters, chosen, many)))
     if not found:
-        raise RequestError(f"{paths[0]}: there is no cluster's promise to audit: {why}")
+        raise RequestError(f"{paths[0]}: there is no cluster's guarantee to audit: {why}")
     return max(found, key=lambda pair: pair[0])[1]
 
 

@@ -23,9 +23,9 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.engines.sweeps.plan import Job
-from p2p_labeldp.engines.sweeps.replicate import Needed, replicate
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.sweeps.plan import Job
+from p2p_labeldp.experiments.sweeps.replicate import Needed, replicate
 
 AHEAD = 2  # jobs sent for each worker, so that none waits for its next one
 DIED = "its worker process died: killed, or out of memory"

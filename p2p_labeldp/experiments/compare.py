@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.clusters import kmeans_clusters
-from p2p_labeldp.engines.runner import Progress
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import fit_softmax, one_hot
 from p2p_labeldp.learning.dp_sgd import fit_dp_sgd
 from p2p_labeldp.mechanisms.catalogue import KINDS, make_mechanism
+from p2p_labeldp.runs.execute import Progress
 from p2p_labeldp.scenario import Scenario
 
 MECHANISMS = ("uniform_rr", "cluster_rr:tau=0.01", "cluster_rr:tau=0.05", "peer_to_peer")

@@ -1,0 +1,103 @@
+"""Reports in, model out: the one learner behind ``run``, deployments, sweeps, comparisons and the estimator.
+
+What arrived becomes soft targets, and everything after them is public: post-processing of what the mechanism released.
+
+**Pooling.** Whose label a report carries is unknown within the cluster, so where reports are exchangeable all of a
+cluster's reports together say what there is to know: every member of a cluster that took part gets the cluster's
+shares of labels as her target, and the noise of the assignment is gone. Flips are undone, negative shares cut and the
+rest rescaled. Members who kept nothing (theta below 1) are learned from too: their features are public.
+
+**Otherwise** each user's own reports are her target, with the known noise undone: flips, or part of a curator's drawing
+from the shares that it published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.learning.robust import trimmed_reports
+from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, fit_softmax
+from p2p_labeldp.learning.targets import pooled_reports, positive_part, undrawn, unflip
+from p2p_labeldp.mechanisms import Plan, Randomness
+from p2p_labeldp.scenario import Learner as Settings
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """What the learner received over all rounds, and the clusters it was told."""
+
+    users: Labels
+    labels: Labels
+    clusters: Labels
+    """By user id; below 0 for those who did not take part."""
+    shares: Doubles | None = None
+    """What a curator published: a row for each cluster."""
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What is fitted: soft targets (m, K) of users, rows that sum to 1, and what each row counts."""
+
+    users: Labels
+    targets: Doubles
+    weights: Doubles
+
+
+class Model(Protocol):
+    """What a fit gives."""
+
+    def predict(self, features: Matrix) -> Labels: ...
+    def predict_proba(self, features: Matrix) -> Doubles: ...
+    def accuracy(self, features: Matrix, labels: Labels) -> float: ...
+
+
+def targets_of(plan: Plan, settings: Settings, features: Matrix, reports: Reports) -> Targets:
+    """What the reports say of whom, with the mechanism's known noise undone."""
+    users, targets, weights = pooled_reports(reports.users, reports.labels, plan.parameters.labels)
+    clusters = reports.clusters[users]
+    if settings.robust and reports.shares is None:  # a curator's shares are its own, not what users say
+        targets = trimmed_reports(targets, weights, clusters, features[users], settings.robust)
+    if plan.exchangeable:
+        users, targets, weights = _pooled(reports.clusters, clusters, targets, weights)
+    if plan.parameters.alpha and settings.correct_flips:
+        targets = unflip(targets, plan.parameters.alpha)
+    if plan.beta and reports.shares is not None:
+        targets = undrawn(targets, reports.shares[clusters], plan.beta)
+    return Targets(users, positive_part(targets) if plan.exchangeable else targets, weights)
+
+
+def _pooled(everyone: Labels, clusters: Labels, targets: Doubles, weights: Doubles) -> tuple[Labels, Doubles, Doubles]:
+    """Every member of a cluster that reported, with the cluster's shares of labels."""
+    count = int(everyone.max(initial=-1)) + 1
+    reported = np.bincount(clusters, weights, minlength=count)
+    sums = np.stack([np.bincount(clusters, weights * column, minlength=count) for column in targets.T], axis=1)
+    members = np.flatnonzero((everyone >= 0) & (reported > 0)[np.maximum(everyone, 0)])
+    shares = sums / np.maximum(reported, 1.0)[:, None]
+    return members, shares[everyone[members]], np.ones(len(members))
+
+
+def learn(
+    plan: Plan, settings: Settings, features: Matrix, reports: Reports, randomness: Randomness
+) -> SoftmaxModel | None:
+    """The model of what arrived; None where nothing did. Of the users' examples only features are looked at."""
+    if not len(reports):
+        return None
+    if plan.learner is not None:
+        from p2p_labeldp.learning.dp_sgd import fit_dp_sgd
+
+        order = np.argsort(reports.users, kind="stable")
+        users, labels = reports.users[order], reports.labels[order]
+        return fit_dp_sgd(features[users], labels, plan.parameters.labels, plan.learner, randomness)
+    found = targets_of(plan, settings, features, reports)
+    rows = features if len(found.users) == len(features) else features[found.users]
+    weights = None if (found.weights == 1).all() else found.weights
+    return fit_softmax(rows, found.targets, settings.l2, settings.max_iterations, weights)

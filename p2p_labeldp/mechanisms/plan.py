@@ -1,0 +1,233 @@
+"""A mechanism with its noise fixed: what users, curators and learners do, and what it costs.
+
+Each mechanism is a module of this room with one record, ``MECHANISM``, named as ``mechanism.kind`` names it. A record
+says whom the mechanism trusts and turns a ``Request`` into a ``Plan``; every other room asks the plan.
+
+    plan = make_plan("cluster_rr", epsilon=0.5, labels=10, sizes=[300, 400], tau=0.05)
+    released = release(plan, labels, clusters, coins, randomness)
+
+Asked for (epsilon, delta), a plan spends at most that and at least .999 of the epsilon, in total, for all that is
+released and for neighbours that differ in one label; where that cannot be, the request is refused with what can.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms.coins import Coins, Randomness
+from p2p_labeldp.mechanisms.exchange import Rosters, exchange, flip
+from p2p_labeldp.privacy import Guarantee, Parameters, Relation, View
+from p2p_labeldp.scenario import MECHANISMS
+
+Labels = NDArray[np.int64]
+Shares = NDArray[np.float64]
+
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 700.0  # beyond, 1 - lambda or e^epsilon leaves what float64 can tell
+LARGEST_DELTA = 1e-3
+POOLED_FROM = 0.9
+"""Labels drawn anew at least this often are nearly exchangeable within their cluster: what a label tells of its own
+user is worth less than the noise that pooling takes away. A public parameter decides, never a label."""
+
+
+class Holder(Enum):
+    """Whom users hand their labels to."""
+
+    PEERS = "peers"
+    LEARNER = "learner"
+    CURATOR = "curator"
+    SHUFFLER = "shuffler"
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a curator or a shuffler passes on: noisy labels of users, and the distributions that it publishes."""
+
+    users: Labels
+    labels: Labels
+    shares: Shares | None = None
+    """q(y|c), a row for each cluster, where the learner needs it to undo the drawing."""
+
+
+Working = Callable[[Labels, Labels, Labels, Randomness], Work]
+"""(users, their labels, their clusters, randomness) to what is passed on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A mechanism with its noise fixed."""
+
+    kind: str
+    trust: str
+    """Whom one must trust with what."""
+    holder: Holder
+    parameters: Parameters
+    """With ``alpha`` 0 where users do not flip, ``theta`` 1 where all labels are passed on."""
+    numbers: Mapping[str, float]
+    """What the noise came to, by the names of the scenario's keys."""
+    privacy: Mapping[View, Guarantee] = field(default_factory=dict)
+    """Everyone's guarantee, as far as it does not depend on who took part; the learner's at least where it is known."""
+    exchangeable: bool = False
+    """Whether a label says nothing of its reporter, only of her cluster."""
+    beta: float = 0.0
+    """How much of the drawing from published shares the learner undoes."""
+    work: Working | None = None
+    paper_epsilon: float | None = None
+    """What the paper's theorem says of Algorithm 1. Too small: for comparison."""
+    learner: Any = None
+    """The learner's own plan where learning is the mechanism (DP-SGD)."""
+
+    @property
+    def stated(self) -> Guarantee:
+        """What is spent in total: against the learner or, where she is trusted, against who sees the model."""
+        return self.privacy.get(View.MODEL) or self.privacy[View.LEARNER]
+
+    @property
+    def epsilon(self) -> float:
+        return self.stated.epsilon
+
+    @property
+    def delta(self) -> float:
+        return self.stated.delta
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a mechanism."""
+
+    kind: str
+    labels: int
+    sizes: tuple[int, ...]
+    """Of the clusters that take part, distinct, ascending."""
+    users: int
+    """How many take part in all."""
+    epsilon: float | None
+    """In total; None: the noise is given."""
+    delta: float
+    parameters: Parameters
+    """Theta, rounds, noise and the minimum size; alpha where it is given."""
+    options: Mapping[str, Any]
+
+    def needed_epsilon(self, instead: str = "") -> float:
+        if self.epsilon is None:
+            raise RequestError(f"mechanism.epsilon is needed for {self.kind}{instead}; a number above 0")
+        return self.epsilon
+
+
+def default_delta(sizes: Iterable[int], users: int) -> float:
+    """The paper's 1 / (smallest cluster)^2, but at most 1/users and a thousandth.
+
+    One tiny cluster must not set a delta at which nobody is protected.
+    """
+    smallest = min(sizes, default=1)
+    return min(1 / smallest**2, 1 / max(1, users), LARGEST_DELTA)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """The record of a mechanism."""
+
+    trust: str
+    plan: Callable[[Request], Plan]
+    options: tuple[str, ...] = ()
+    """What may be set beside epsilon and delta; anything else is refused."""
+    default_delta: Callable[[Iterable[int], int], float] = default_delta
+    """Of the sizes of clusters and the number of users, where no delta is asked for."""
+
+
+def mechanism_of(kind: str) -> Mechanism:
+    """The record of the mechanism that ``mechanism.kind`` calls so."""
+    if kind not in MECHANISMS:
+        raise RequestError(f"mechanism.kind is {kind!r}; one of {', '.join(MECHANISMS)}")
+    found: Mechanism = importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM
+    return found
+
+
+def make_plan(
+    kind: str,
+    *,
+    labels: int,
+    sizes: Iterable[int],
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    parameters: Parameters | None = None,
+    **options: Any,
+) -> Plan:
+    """The plan of a mechanism that spends (epsilon, delta) on clusters of these sizes, one for each cluster.
+
+    Without an epsilon (None or 0) its parameters must be given, and what they spend is stated. ``parameters`` are those
+    of the exchange: theta, rounds, noise, minimum size.
+    """
+    record = mechanism_of(kind)
+    for name in options:
+        if name not in record.options:
+            allowed = ", ".join(record.options) or "none"
+            raise RequestError(f"mechanism.{name} is no option of {kind}; allowed are: {allowed}")
+    if labels < 2:
+        raise RequestError(f"data has {labels} label; a mechanism needs at least 2")
+    if epsilon is not None and epsilon != 0 and not LEAST_EPSILON <= epsilon <= MOST_EPSILON and kind != "none":
+        raise RequestError(f"mechanism.epsilon is {epsilon}; a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
+    if not 0 <= delta < 1:
+        raise RequestError(f"privacy.delta is {delta}; at least 0 and less than 1")
+    shared = parameters or Parameters(0.0, labels=labels)
+    everyone = sorted(int(size) for size in sizes)
+    if everyone and everyone[0] < 0:
+        raise RequestError("cluster sizes must not be below 0")
+    taking_part = [size for size in everyone if size >= max(1, shared.minimum_size)]
+    distinct = tuple(sorted(set(taking_part)))
+    asked = float(epsilon) if epsilon else None
+    return record.plan(Request(kind, labels, distinct, sum(taking_part), asked, float(delta), shared, options))
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """What the learner receives: (user ids ascending, labels) of each round, and what a curator published."""
+
+    rounds: Sequence[tuple[Labels, NDArray[np.integer]]]
+    shares: Shares | None = None
+    abstained: int = 0
+    """Users of clusters below the minimum size."""
+
+
+def release(
+    plan: Plan, labels: NDArray[np.integer], clusters: NDArray[np.integer], coins: Coins, randomness: Randomness
+) -> Released:
+    """The mechanism on arrays: labels and clusters of users 0..n-1 in, what the learner receives out."""
+    rosters = Rosters.of(clusters)
+    parameters = plan.parameters
+    abstained = int(rosters.sizes[rosters.sizes < parameters.minimum_size].sum())
+    if plan.holder is Holder.PEERS:
+        rounds = [(found.users, found.labels) for found in exchange(labels, rosters, parameters, coins)]
+        return Released(rounds, None, abstained)
+    noisy = labels.astype(np.int64, copy=False)
+    if parameters.alpha > 0:
+        drawn = coins.block(0, 0, len(noisy))
+        noisy = flip(noisy, drawn, parameters.alpha, parameters.labels).astype(np.int64, copy=False)
+    users = np.flatnonzero(rosters.sizes[clusters] >= parameters.minimum_size)
+    if plan.work is None:
+        return Released([(users, noisy[users])], None, abstained)
+    done = plan.work(users, noisy[users], clusters[users].astype(np.int64), randomness)
+    return Released([(done.users, done.labels)], done.shares, abstained)
+
+
+def sees_true_labels(views: Iterable[View], delta: float) -> dict[View, Guarantee]:
+    """Whoever sees true labels learns them."""
+    return {
+        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="exact", reason="sees the true label")
+        for view in views
+    }
+
+
+def spends(view: View, epsilon: float, delta: float, *, exact: bool = False, **facts: Any) -> Guarantee:
+    """A mechanism's total, stated for a view."""
+    method: Any = "exact" if exact else "upper_bound"
+    relation = facts.pop("relation", Relation.REPLACE_LABEL)
+    return Guarantee(epsilon=epsilon, delta=delta, view=view, method=method, relation=relation, **facts)

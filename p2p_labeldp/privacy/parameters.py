@@ -1,0 +1,45 @@
+"""The public parameters of the exchange, known to every party: one value that users run and accountants account for."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from p2p_labeldp.errors import RequestError
+
+
+class Noise(StrEnum):
+    """How often a user flips her label over several rounds."""
+
+    STICKY = "sticky"
+    FRESH = "fresh"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Of Algorithm 2, and of every mechanism in which users flip their own labels.
+
+    ``alpha`` flips a label to a uniformly chosen other one, ``theta`` keeps and forwards what was heard. Clusters below
+    ``minimum_size`` abstain, so that there is nothing to account for in them.
+    """
+
+    alpha: float
+    theta: float = 1.0
+    labels: int = 2
+    noise: str = Noise.STICKY
+    rounds: int = 1
+    minimum_size: int = 1
+
+    @property
+    def fresh(self) -> bool:
+        """Whether every round has a flip of its own."""
+        return self.noise == Noise.FRESH and self.rounds > 1
+
+    def check(self) -> None:
+        """Raise RequestError, naming the field, where a value is out of range."""
+        for name, count, least in (("labels", self.labels, 2), ("rounds", self.rounds, 1)):
+            if int(count) != count or count < least:
+                raise RequestError(f"{name} must be a whole number of at least {least}, not {count}")
+        for name, share in (("alpha", self.alpha), ("theta", self.theta)):
+            if not 0 <= share <= 1:
+                raise RequestError(f"{name} must be within 0..1, not {share}")
+        if self.noise not in tuple(Noise):
+            raise RequestError(f"noise must be {' or '.join(Noise)}, not {self.noise!r}")

@@ -1,0 +1,133 @@
+"""What a run guarantees: every view's epsilon for the clusters that really took part.
+
+The guarantee of a run is that of its worst cluster. Clusters below the minimum size abstain and say nothing. Where
+somebody of a cluster went missing after the assignment, some ask went unanswered: who reports then tells whom she could
+have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster. The
+closed-form views only lose chances to see something.
+
+Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
+alone are counted on, and nothing at all for users who make new noise for every asker, or whose roles were replaced by
+code that nobody has accounted for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms import Holder, Plan
+from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account, account_clusters
+from p2p_labeldp.privacy.views import CLOSED_FORM
+
+FRESH = "fresh_answers"
+"""The kind of adversary that makes new noise for every asker."""
+COLLUDERS = 1  # of the coalition that stands in every run's table, where no more are known
+
+Table = dict[View, Guarantee]
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a run's guarantees depend on besides its plan."""
+
+    sizes: Mapping[int, int]
+    """Each size of a cluster that took part, with the most users of such a cluster who went missing."""
+    delta: float
+    misbehaving: tuple[str, ...] = ()
+    """Kinds of adversaries who send what an honest party would not."""
+    replaced: bool = False
+    """Whether roles were replaced by code that nobody has accounted for."""
+    colluders: Mapping[int, int] = field(default_factory=dict)
+    """The most colluders that a cluster of a size holds; where none are known, one is assumed."""
+    distrusted: bool = False
+    """Whether users of large enough clusters abstained, so that others may be fewer than they think."""
+
+
+def cluster_sizes(
+    clusters: NDArray[np.integer], parameters: Parameters, missing: Iterable[int] = ()
+) -> dict[int, int]:
+    """Each distinct size of a cluster that took part, with the most users of such a cluster who went missing."""
+    sizes = np.bincount(clusters[clusters >= 0])
+    absent = [user for user in missing if clusters[user] >= 0]
+    lost = np.bincount(clusters[absent], minlength=len(sizes))
+    worst: dict[int, int] = {}
+    for size, gone in zip(sizes.tolist(), lost.tolist(), strict=True):
+        if size >= max(1, parameters.minimum_size):
+            worst[size] = max(gone, worst.get(size, 0))
+    return worst
+
+
+def guarantees(plan: Plan, found: Circumstances) -> Table:
+    """View to guarantee: what the plan states, or what the exchange of those who took part comes to."""
+    if found.replaced:
+        return nothing_guaranteed(found.delta, "roles were replaced by code that nobody has accounted for")
+    if plan.holder is not Holder.PEERS:
+        return dict(plan.privacy)
+    kinds = sorted(set(found.misbehaving))
+    if FRESH in kinds:
+        return nothing_guaranteed(
+            found.delta, "some users make new noise for every asker, which protects nobody's label for long"
+        )
+    if kinds:
+        return flips_alone(
+            plan.parameters, found.delta, f"not everyone is honest ({', '.join(kinds)}): the flips alone are counted on"
+        )
+    if found.distrusted:
+        return flips_alone(
+            plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
+        )
+    return {view: _guarantee(view, plan.parameters, found) for view in VIEWS}
+
+
+def _guarantee(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:
+    if not found.sizes:
+        return Guarantee(
+            epsilon=0.0, delta=found.delta, view=view, method="exact", error_bound=0.0,
+            reason="everyone abstained, so that there is nothing to see",
+        )  # fmt: skip
+    stated = [_of_size(view, size, lost, parameters, found) for size, lost in sorted(found.sizes.items())]
+    return max(stated, key=lambda guarantee: guarantee.epsilon)
+
+
+def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:
+    colluders = min(found.colluders.get(size, 0) or COLLUDERS, size - 1) if view == View.COALITION else 0
+    if lost and view not in CLOSED_FORM:
+        reason = f"{lost} of {size} users went missing: the flips alone are counted on"
+        return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size)
+    answer = account_clusters(view, parameters, [size], found.delta, colluders=colluders).worst
+    if lost:
+        answer = msgspec.structs.replace(answer, method="upper_bound", error_bound=answer.epsilon)
+    known = {"colluders": colluders} if view == View.COALITION else {}
+    return msgspec.structs.replace(
+        answer, cluster_size=size, searched=None, worst_ones=None, local_epsilon=None, paper_epsilon=None,
+        shuffle_epsilon=None, **known,
+    )  # fmt: skip
+
+
+def flips_alone(parameters: Parameters, delta: float, reason: str) -> Table:
+    """What every view is left with when nothing but a user's own flips can be counted on."""
+    return {view: _flips(view, parameters, delta, reason) for view in VIEWS}
+
+
+def _flips(view: View, parameters: Parameters, delta: float, reason: str) -> Guarantee:
+    local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(delta)
+    why = reason if local.epsilon < math.inf else f"{reason}, and alpha leaves labels unflipped"
+    return Guarantee(epsilon=local.epsilon, delta=delta, view=view, method="upper_bound", reason=why)
+
+
+def nothing_guaranteed(delta: float, reason: str) -> Table:
+    return {
+        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason)
+        for view in VIEWS
+    }
+
+
+def headline(table: Mapping[View, Guarantee], present: Iterable[View] = ()) -> View:
+    """The view to lead with: of the learner and the adversaries who are present, the one that learns most."""
+    first = View.MODEL if View.MODEL in table else View.LEARNER
+    return max((first, *(view for view in present if view in table)), key=lambda view: table[view].epsilon)

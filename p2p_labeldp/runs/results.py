@@ -1,0 +1,167 @@
+"""What is said of a finished run: accuracies, cluster quality, the files of its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from p2p_labeldp.audit import folder as files
+from p2p_labeldp.data import Dataset
+from p2p_labeldp.data.quality import cluster_shares, phi, psi, purity
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.learning import Reports, SoftmaxModel, fit_softmax, learn, one_hot
+from p2p_labeldp.mechanisms.coins import SCHEME, randomness_of
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.resolve import Resolved
+from p2p_labeldp.runs.summary import Fault, Sizes, Summary
+from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.streams import Purpose
+
+PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
+
+
+def baselines(scenario: Scenario, dataset: Dataset) -> dict[str, Any]:
+    """Test accuracy of the non-private model and of the commonest label: both need everyone's true label."""
+    labels = len(dataset.classes)
+    settings = scenario.learner
+    truth = fit_softmax(dataset.features, one_hot(dataset.labels, labels), settings.l2, settings.max_iterations)
+    majority = int(np.bincount(dataset.labels, minlength=labels).argmax())
+    return {
+        "nonprivate_accuracy": truth.accuracy(dataset.test_features, dataset.test_labels),
+        "majority_accuracy": float(np.mean(dataset.test_labels == majority)),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was learned from what arrived; ``reason`` says why there is no model."""
+
+    model: SoftmaxModel | None
+    accuracy: float | None
+    reason: str = ""
+
+
+def learned(resolved: Resolved, dataset: Dataset, outcome: Outcome) -> Learned:
+    """The model of what arrived, and its test accuracy; of the users' examples only features are looked at."""
+    scenario = resolved.scenario
+    randomness = randomness_of(scenario.coins, Purpose.LEARNER)
+    model = learn(resolved.plan, scenario.learner, dataset.features, reports_of(outcome), randomness)
+    if model is None:
+        return Learned(None, None, "nothing was reported, so there is nothing to learn from")
+    return Learned(model, model.accuracy(dataset.test_features, dataset.test_labels))
+
+
+def reports_of(outcome: Outcome) -> Reports:
+    """What the learner received over all rounds."""
+    empty = np.empty(0, dtype=np.int64)
+    users = np.concatenate([empty, *(users for users, _ in outcome.rounds)])
+    labels = np.concatenate([empty, *(labels.astype(np.int64) for _, labels in outcome.rounds)])
+    return Reports(users, labels, outcome.clusters, outcome.shares)
+
+
+def stated(resolved: Resolved) -> dict[str, Any]:
+    """The fields of a summary that follow from what was resolved."""
+    scenario, plan = resolved.scenario, resolved.plan
+    seeded = scenario.coins.source == "seeded"
+    return {
+        "seed": scenario.coins.seed if seeded else None,
+        "coins": scenario.coins.source,
+        "mechanism": plan.kind,
+        "trust": plan.trust,
+        "alpha": plan.parameters.alpha,
+        "target_epsilon": resolved.target,
+    }
+
+
+def counted(outcome: Outcome, merged: int) -> dict[str, Any]:
+    """The fields of a summary that follow from what happened."""
+    present = outcome.clusters >= 0
+    sizes = np.bincount(outcome.clusters[present])
+    return {
+        "users": len(outcome.clusters),
+        "clusters": int(outcome.clusters.max(initial=-1)) + 1,
+        "reports": outcome.reports,
+        "messages": sum(outcome.messages.values()),
+        "noisy_sha256": outcome.sha256(),
+        "cluster_sizes": Sizes(
+            smallest=int(sizes.min(initial=len(present))),
+            median=float(np.median(sizes)) if len(sizes) else None,
+            largest=int(sizes.max(initial=0)),
+        ),
+        "merged_clusters": merged,
+        "messages_by_kind": outcome.messages,
+        "outcomes_by_round": tuple(outcome.outcomes),
+        "missing": tuple(outcome.missing),
+        "withheld": tuple(outcome.withheld),
+        "faults": tuple(Fault(**fault) for fault in outcome.faults),
+        "delivery": outcome.delivery,
+        "warnings": tuple(outcome.warnings),
+        "virtual_seconds": outcome.virtual_seconds,
+    }
+
+
+def quality(dataset: Dataset, outcome: Outcome) -> dict[str, Any]:
+    """phi, psi and purity, which need true labels.
+
+    psi compares the labels that arrived with the true ones, cluster by cluster: what the exchange and the
+    flips did to the label distribution.
+    """
+    present = outcome.clusters >= 0
+    sizes = np.bincount(outcome.clusters[present])
+    found: dict[str, Any] = {"phi": None, "psi": None, "purity": None}
+    if present.any():
+        found["purity"] = purity(dataset.labels[present], outcome.clusters[present], len(dataset.classes))
+    if dataset.conditional is not None and present.any():
+        found["phi"] = phi(dataset.conditional[present], outcome.clusters[present])
+    users = np.concatenate([np.empty(0, dtype=np.int64), *(users for users, _ in outcome.rounds)])
+    if len(sizes) and len(np.unique(outcome.clusters[users])) == len(sizes):
+        noisy = np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64)
+        labels = len(dataset.classes)
+        shares = cluster_shares(noisy, outcome.clusters[users], labels)
+        found["psi"] = psi(shares, dataset.labels[present], outcome.clusters[present], labels)
+    return found
+
+
+def write_results(
+    folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: Summary, **facts: Any
+) -> None:
+    """Everything of a run folder but the scenario, the trace and, in simulations, the population."""
+    write_manifest(
+        folder,
+        scenario,
+        engine=summary.engine,
+        hosting=summary.hosting,
+        assignment_sha256=hashlib.sha256(outcome.clusters.astype("<i8").tobytes()).hexdigest(),
+        labels=len(dataset.classes),
+        classes=list(dataset.classes),
+        features=dataset.features.shape[1],
+        **facts,
+    )
+    folder.write_arrays(
+        files.REPORTS,
+        round=np.repeat(np.arange(len(outcome.rounds)), [len(users) for users, _ in outcome.rounds]),
+        user=np.concatenate([users for users, _ in outcome.rounds]),
+        label=np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64),
+    )
+    folder.write_json(files.SUMMARY, summary.as_json())
+
+
+def write_manifest(folder: RunFolder, scenario: Scenario, packages: Sequence[str] = (), **facts: Any) -> None:
+    """What it takes to get the same run again; ``packages`` are those that took part beside the usual ones."""
+    versions = {name: importlib.metadata.version(name) for name in (*PACKAGES, *packages)}
+    folder.write_json(
+        files.MANIFEST,
+        {
+            "versions": versions | {"python": platform.python_version()},
+            "seed": scenario.coins.seed,
+            "coins": SCHEME if scenario.coins.source == "seeded" else "operating system",
+            "scenario_digest": scenario.digest(),
+            **facts,
+        },
+    )

@@ -1,0 +1,163 @@
+"""One run from end to end: data, clusters, noise, the exchange by one of the engines, the learner, the run folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from p2p_labeldp.adversaries.cast import Part, kinds_of
+from p2p_labeldp.audit import folder as files
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.engines.split import Workers
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.execute import (
+    Engine,
+    Executed,
+    Hosting,
+    Prepare,
+    Progress,
+    check_engine,
+    execute,
+    workers_at,
+)
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
+from p2p_labeldp.runs.resolve import Resolved, resolve
+from p2p_labeldp.runs.results import baselines, counted, learned, quality, stated, write_results
+from p2p_labeldp.runs.summary import Adversary, Attack, Summary, Worker
+from p2p_labeldp.scenario import Scenario
+
+Measure = Callable[[Executed], tuple[Attack, ...]]
+"""What the adversaries of a run achieved."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    scenario: Scenario
+    dataset: Dataset | None
+    """None, as is the outcome, where nobody held everyone: a crowd on a cluster."""
+    outcome: Outcome | None
+    summary: Summary
+    parts: tuple[Part, ...] = ()
+    """Who the adversaries were."""
+
+
+def run(
+    scenario: Scenario,
+    *,
+    engine: str = Engine.ACTORS,
+    hosting: str = Hosting.USER,
+    data_dir: Path | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    prepare: Prepare | None = None,
+    dask: str | None = None,
+    measure: Measure | None = None,
+) -> Run:
+    """Run a scenario. With ``out``, leave a run folder there.
+
+    ``prepare`` may put other roles in place of honest ones before the actors start; nothing is guaranteed of such a
+    run. ``dask``: the address of a scheduler over whose workers the vectorized engine's exchange is split, by clusters.
+    ``measure`` says what the scenario's adversaries achieved.
+    """
+    check_engine(scenario, engine, hosting, dask)
+    tell = progress or (lambda stage, done, total: None)
+    asked = _Asked(scenario, engine, hosting, data_dir, prepare, measure, tell)
+    if out is None:
+        with workers_at(dask) as workers:
+            return _run(asked, None, workers)
+    folder = RunFolder(out)
+    try:
+        with folder, workers_at(dask) as workers:
+            return _run(asked, folder, workers)
+    except KeyboardInterrupt:
+        raise RunError(f"interrupted {folder.how_far()}") from None
+    except OSError as error:
+        raise RunError(f"--out {out}: cannot be written: {error.strerror or error}; nothing was kept") from None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    scenario: Scenario
+    engine: str
+    hosting: str
+    data_dir: Path | None
+    prepare: Prepare | None
+    measure: Measure | None
+    tell: Progress
+
+
+def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Run:
+    began = time.perf_counter()
+    scenario, tell = asked.scenario, asked.tell
+    if workers is not None and scenario.data.name == "crowd":
+        from p2p_labeldp.runs.crowd import run_crowd
+
+        resolved, summary = run_crowd(scenario, workers, folder, tell)
+        return Run(resolved.scenario, None, None, summary)
+    tell("data", 0, 0)
+    dataset = load(scenario.data, scenario.coins.seed, asked.data_dir)
+    clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
+    resolved = resolve_for(scenario, dataset, clusters)
+    if folder is not None:
+        folder.write_text(files.SCENARIO, resolved.scenario.to_toml())
+    executed = execute(
+        resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell
+    )
+    summary = _summary(asked, executed, clusters.merged, began, folder)
+    if folder is not None:
+        folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
+        write_results(folder, resolved.scenario, dataset, executed.outcome, summary)
+    return Run(resolved.scenario, dataset, executed.outcome, summary, executed.parts)
+
+
+def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> Resolved:
+    """The scenario resolved for everyone of a data set."""
+    users = len(dataset.labels)
+    sizes = np.bincount(clusters(np.arange(users), dataset.features))
+    return resolve(scenario, labels=len(dataset.classes), users=users, sizes=sizes.tolist())
+
+
+def _summary(asked: _Asked, executed: Executed, merged: int, began: float, folder: RunFolder | None) -> Summary:
+    resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
+    asked.tell("learning", 0, 0)
+    fitted = learned(resolved, dataset, outcome)
+    table = guarantees(
+        resolved.plan,
+        Circumstances(
+            cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
+            resolved.delta,
+            misbehaving=tuple(kinds_of(executed.parts)),
+            replaced=asked.prepare is not None,
+        ),
+    )
+    attacks: tuple[Attack, ...] = ()
+    if executed.parts and asked.measure is not None:
+        asked.tell("attacks", 0, 0)
+        attacks = asked.measure(executed)
+    return Summary(
+        **stated(resolved),
+        **counted(outcome, merged),
+        labels=len(dataset.classes),
+        engine=Engine(asked.engine).value,
+        hosting=Hosting(asked.hosting).value if asked.engine == Engine.ACTORS else None,
+        accuracy=fitted.accuracy,
+        accuracy_reason=fitted.reason,
+        **baselines(resolved.scenario, dataset),
+        privacy=table,
+        headline=headline(table),
+        **quality(dataset, outcome),
+        adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.parts),
+        attacks=attacks,
+        workers=None if executed.record is None else tuple(Worker(**done) for done in executed.record.by_worker()),
+        seconds=round(time.perf_counter() - began, 3),
+        out=str(folder.place) if folder is not None else None,
+    )
