@@ -16,6 +16,7 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.split import Workers
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
     Engine,
     Executed,
@@ -109,9 +110,7 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_text(files.SCENARIO, resolved.scenario.to_toml())
-    executed = execute(
-        resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell
-    )
+    executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
     summary = _summary(asked, executed, clusters.merged, began, folder)
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
@@ -130,15 +129,13 @@ def _summary(asked: _Asked, executed: Executed, merged: int, began: float, folde
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
-    table = guarantees(
-        resolved.plan,
-        Circumstances(
-            cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
-            resolved.delta,
-            misbehaving=tuple(kinds_of(executed.parts)),
-            replaced=asked.prepare is not None,
-        ),
+    found = Circumstances(
+        cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
+        resolved.delta,
+        misbehaving=tuple(kinds_of(executed.parts)),
+        replaced=asked.prepare is not None,
     )
+    table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
     if executed.parts and asked.measure is not None:
         asked.tell("attacks", 0, 0)
@@ -154,6 +151,7 @@ def _summary(asked: _Asked, executed: Executed, merged: int, began: float, folde
         **baselines(resolved.scenario, dataset),
         privacy=table,
         headline=headline(table),
+        curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),
         adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.parts),
         attacks=attacks,
