@@ -82,7 +82,8 @@ def deployed(users: int) -> dict[str, float]:
 
 def in_memory(users: int) -> tuple[float, str]:
     """CPU seconds of the same exchange with one task per cluster, and the data set it gives."""
-    from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
+    from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.resolve import parameters_of
 
     from p2p_labeldp.data import load
     from p2p_labeldp.engines.actors import Simulation

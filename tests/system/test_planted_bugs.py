@@ -17,8 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from p2p_labeldp.engines.audited import EngineSampler, Setting, ShiftedCoins, audit_epsilon
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.adversaries.roles import FreshAnswerer
 from p2p_labeldp.audit.array_views import ClusterViews
@@ -30,6 +28,8 @@ from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, ShiftedCoins, audit_epsilon
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import Parameters, SeededCoins
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import Answer, Ask, Assignment, Message, Outgoing, Round
