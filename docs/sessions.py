@@ -23,6 +23,8 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 LIMIT = 300  # seconds for one command
+PROGRAMS = 'python() { "$PYTHON" "$@"; }; p2p-labeldp() { python -m p2p_labeldp "$@"; }\n'
+"""Commands are those of the Python that runs this, wherever it was installed."""
 CHANGING = ((re.compile(r"^(seconds +)[\d.]+ ", re.MULTILINE), r"\1... "),)
 """What differs from one run to the next, and what stands in its place."""
 LEARNED = re.compile(
@@ -68,11 +70,10 @@ def perform(step: Step, place: Path) -> str:
     if step.name:
         (place / step.name).write_text(step.text, encoding="utf-8")
         return ""
-    beside = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}", "COLUMNS": "100"}
+    environment = os.environ | {"PYTHON": sys.executable, "COLUMNS": "100"}
     done = subprocess.run(
-        ["bash", "-euc", step.text], cwd=place, env=environment, timeout=LIMIT, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        ["bash", "-euc", PROGRAMS + step.text], cwd=place, env=environment, timeout=LIMIT, text=True, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
 
