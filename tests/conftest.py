@@ -7,6 +7,7 @@ processes have the interrupts that they have in a terminal where a test asks for
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     strict = pytest.mark.filterwarnings("error", rf"default:::({'|'.join(sorted(plugins))})(\.|$)")
     for item in items:
         item.add_marker(strict, append=False)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
