@@ -413,6 +413,7 @@ def test_an_interrupt_keeps_its_rows_and_writes_their_table(
     assert journaled(tmp_path) == journaled(whole.folder)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_that_python_loses_is_noticed_at_the_next_row(tmp_path: Path) -> None:
     def lost(stage: str, done: int, total: int) -> None:
         if done == 2:
