@@ -31,9 +31,9 @@ from p2p_labeldp.mechanisms.catalogue import LabelMechanism, Noisy, make_mechani
 from p2p_labeldp.data import Dataset, kmeans_clusters, load
 from p2p_labeldp.data.quality import phi
 from p2p_labeldp.learning import fit_softmax, one_hot
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange
 from p2p_labeldp.mechanisms.centralized import corrected_targets
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import Data
 
 L2 = 1e-4
