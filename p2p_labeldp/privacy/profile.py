@@ -4,9 +4,9 @@
 |---|---|---|
 | peer, metadata, eavesdropper, network, auditor | closed form, exact | composed, exact |
 | learner, shuffle, two labels | every n1 searched, exact | every n1 composed, upper bound on a grid |
-| learner, shuffle, more labels | clones, upper bound | clones composed, upper bound |
+| learner, shuffle, more labels | privacy blanket, upper bound | the blanket composed, upper bound |
 | coalition, two labels | exact for few colluders, else more is revealed | clones composed, upper bound |
-| coalition, more labels | clones among the honest, upper bound | the same, composed |
+| coalition, more labels | privacy blanket of the honest, upper bound | the same, composed |
 
 Sticky noise over R rounds is one flip seen through R times as many reports. Whatever is proved for someone who
 sees more bounds someone who sees less: the learner sees less than the metadata view and a coalition less than one that
@@ -29,13 +29,13 @@ import numpy as np
 
 from p2p_labeldp.privacy.answer import Method
 from p2p_labeldp.privacy.binomial import log_pmf
-from p2p_labeldp.privacy.blanket import Blanket
-from p2p_labeldp.privacy.coalition import MixedPairs, coalition, hidden_chance
-from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily, fresh_mixture
+from p2p_labeldp.privacy.bounds import Bound
+from p2p_labeldp.privacy.coalition import coalition
+from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily
 from p2p_labeldp.privacy.losses import of_local
-from p2p_labeldp.privacy.pairs import Pairs, solve
+from p2p_labeldp.privacy.pairs import solve
 from p2p_labeldp.privacy.reports import Reports
-from p2p_labeldp.privacy.shuffle import Clones, Labels
+from p2p_labeldp.privacy.shuffle import Labels
 from p2p_labeldp.privacy.views import CLOSED_FORM, ClosedForm, LocalNoise, chance_seen
 from p2p_labeldp.privacy.worst import SMALLEST_DELTA, WORK, Family, Worst, worst_delta, worst_epsilon
 
@@ -78,6 +78,14 @@ class Profile:
         return 1 if self.fresh else self.rounds
 
     @property
+    def bounds(self) -> Bound:
+        """What is proved whatever the labels of the others are."""
+        fresh = self.rounds if self.fresh else 1
+        return Bound(
+            self.view, self.cluster_size, self.theta, self.labels, self._at_once, fresh, self.colluders, self.noise
+        )
+
+    @property
     def local_epsilon(self) -> float:
         """What the flips alone guarantee against someone who sees every noisy label of the victim."""
         return self.noise.epsilon * (self.rounds if self.fresh else 1)
@@ -109,13 +117,12 @@ class Profile:
             return cap
         if delta < SMALLEST_DELTA:
             return _least(self._pure(exact=delta == 0), cap)
-        if self.view == "shuffle" and not self.fresh:
-            cap = _bounded(solve(self._bound(delta * _TAIL, delta), delta, self.local_epsilon))
         family = self._family(delta)
         if family is None:
-            pairs = self._bound(max(delta, SMALLEST_DELTA) * _TAIL, delta)
-            found = _bounded(solve(pairs, delta, self.local_epsilon))
+            found = _bounded(self.bounds.epsilon(delta))
         else:
+            if self.view == "shuffle" and not self.fresh:
+                cap = _bounded(self.bounds.epsilon(delta))
             pair_family, exact = family
             worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
             found = _from_search(worst, exact, pair_family)
@@ -125,7 +132,7 @@ class Profile:
         """An epsilon that holds whatever the others' labels are: quick at any size."""
         if self.noise.low == 0 or self.noise.high == self.noise.low or delta < SMALLEST_DELTA:
             return self.epsilon(delta).value
-        return solve(self._bound(delta * _TAIL, delta), delta, self.local_epsilon)
+        return self.bounds.epsilon(delta)
 
     def glance(self, delta: float) -> float:
         """An epsilon that is cheap and often right, never above the exact or bounding one: that of n1 = 0 alone."""
@@ -150,8 +157,7 @@ class Profile:
             cap = Found(self.certain_delta, "upper_bound", self.certain_delta)
         family = self._family(cap.value)
         if family is None:
-            pairs = self._bound(max(cap.value, SMALLEST_DELTA) * _TAIL**2, cap.value)
-            found = _bounded(float(pairs.deltas(epsilon).max()))
+            found = _bounded(self.bounds.delta(epsilon, cap.value))
         else:
             pair_family, exact = family
             found = _from_search(worst_delta(pair_family, epsilon, self.work), exact, pair_family)
@@ -207,23 +213,6 @@ class Profile:
         if self.fresh:
             return Fresh(one_round, self.rounds, self.noise.epsilon), False
         return one_round, True
-
-    def _bound(self, tail: float, delta: float) -> Pairs:
-        """One pair that bounds the view whatever the labels of the others are."""
-        n, noise = self.cluster_size, self.noise
-        each = tail / (4 * self.rounds) if self.fresh else tail
-        if self.view == "shuffle":
-            clones = Clones.variation_ratio(n - 1, noise)
-            if not self.fresh:
-                return clones.pairs(tail)
-            parts = [(w, clones.labels(c).rows(c // 2, c // 2, each)) for w, c in clones.groups(each)]
-            return fresh_mixture(parts, 0.0, noise, 3 * each, self.rounds, each)
-        known, seen = hidden_chance(n, self.colluders, self._at_once, delta)
-        honest = n - self.colluders
-        pairs = Blanket(honest - known - 1, honest * self._at_once, self.theta / n, noise).pairs(each)
-        if not self.fresh:
-            return MixedPairs(pairs, seen, noise)
-        return fresh_mixture(pairs.parts(), seen, noise, 3 * each, self.rounds, each)
 
 
 def _bounded(value: float) -> Found:

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy.clones import Clones
 from p2p_labeldp.privacy.pairs import solve
-from p2p_labeldp.privacy.shuffle import Clones
 from p2p_labeldp.privacy.views import LocalNoise
 
 
@@ -56,7 +56,7 @@ def test_with_two_labels_the_bound_is_above_the_exact_value():
     for theta in (0.2, 1.0):
         accountant = account("learner", cluster_size=150, alpha=0.2, theta=theta)
         exact = accountant.get_epsilon(1e-5).epsilon
-        bound = solve(accountant.profile._bound(1e-16, 1e-5), 1e-5, accountant.local_epsilon)
+        bound = accountant.profile.bounds.epsilon(1e-5)
         assert exact <= bound <= 2 * exact
 
 
