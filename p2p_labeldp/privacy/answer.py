@@ -16,7 +16,8 @@ class Answer:
     The pair holds: the asked-for one of the two was given, the other is exact up to ``error_bound`` and rounded
     up (method "exact": every n1 was compared or covered), or a proved bound (method "upper_bound"). Where a
     bound was proved and a search of the worst n1 says less, the latter is in ``searched_epsilon`` or
-    ``searched_delta``: attained, but not proved to be the worst.
+    ``searched_delta``: attained, but not proved to be the worst. ``attained_epsilon`` is a lower bound that the data
+    set ``attained_by`` reaches: where both meet to 1e-6 the method is "exact".
     """
 
     epsilon: float
@@ -27,6 +28,8 @@ class Answer:
     neighbours: str = NEIGHBOURS
     searched_epsilon: float | None = None
     searched_delta: float | None = None
+    attained_epsilon: float | None = None
+    attained_by: str | None = None
     worst_ones: int | None = None
     searched: str = ""
     reason: str | None = None

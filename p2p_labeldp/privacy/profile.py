@@ -23,11 +23,12 @@ with n1, so the quotient falls with n1: the worst is n1 = 0, where B ~ Binomial(
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from p2p_labeldp.privacy.answer import Method
+from p2p_labeldp.privacy.attained import Attained, Counting
 from p2p_labeldp.privacy.binomial import log_pmf
 from p2p_labeldp.privacy.bounds import Bound
 from p2p_labeldp.privacy.coalition import coalition
@@ -127,6 +128,38 @@ class Profile:
             worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
             found = _from_search(worst, exact, pair_family)
         return _least(found, cap)
+
+    def attained(self, delta: float, found: Found) -> Attained | None:
+        """An epsilon that a data set reaches where ``found`` is proved; None where that would take too long.
+
+        With two labels the search has found the worst n1 up to its error bound; else a data set is tried.
+        """
+        searched = None
+        if found.method == "exact" or found.error_bound < found.value:
+            least = found.value if found.value == math.inf else max(0.0, found.value - found.error_bound)
+            searched = Attained(least, self._named(found))
+        if found.method == "exact" or delta < SMALLEST_DELTA:
+            return searched
+        honest = self.cluster_size - self.colluders
+        counting = Counting(
+            honest - 1,
+            0 if self.view == "shuffle" else honest * self._at_once,
+            self.theta / self.cluster_size,
+            self.noise,
+            self.labels,
+            self.alpha > (self.labels - 1) / self.labels,
+            chance_seen("peer", self.cluster_size, 0.0, self.colluders * self._at_once) if self.colluders else 0.0,
+            self.rounds if self.fresh else 1,
+        )
+        tried = counting.epsilon(delta, min(self.local_epsilon, found.value))
+        return max(filter(None, (tried, searched)), key=lambda each: each.epsilon, default=None)
+
+    def _named(self, found: Found) -> str:
+        if found.ones is not None:
+            return f"{found.ones} of the others hold label 1"
+        if self.noise.low == 0 and self.view not in CLOSED_FORM:
+            return "no other user can show the label that gives the victim away"
+        return "any labels of the others"
 
     def bound(self, delta: float) -> float:
         """An epsilon that holds whatever the others' labels are: quick at any size."""
@@ -242,6 +275,15 @@ def _least(found: Found, cap: Found) -> Found:
         # The exact value lies within found's error bound, and the cap above it within the same.
         return Found(cap.value, "exact", found.error_bound, ones=found.ones, words=found.words)
     return Found(cap.value, "upper_bound", cap.value, found.searched, found.ones, found.words)
+
+
+def met(found: Found, value: float, attained: float) -> Found:
+    """``found`` with the error that ``attained`` leaves: exact where the two meet to 1e-6."""
+    error = max(0.0, value - attained)
+    if error >= found.error_bound:
+        return found
+    method: Method = "exact" if error <= max(1e-9, 1e-6 * value) else found.method
+    return replace(found, method=method, error_bound=error)
 
 
 def pure_epsilon(cluster_size: int, trials: int, flip: float) -> float:
