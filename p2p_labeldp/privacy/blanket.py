@@ -43,6 +43,8 @@ _COARSE = 0.003
 _FEW = 1e-5
 # Values of M at most; more are rounded down to so many.
 _COUNTS = 384
+# From so many blanket users on ``right`` varies so little that half of the points do.
+_MANY = 400
 # Where the values of ``right`` that belong to one C are put, in standard deviations around their mean.
 _POINTS = np.array([-5.0, -3.7, -2.9, -2.2, -1.7, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.7, 2.2, 2.9, 3.7, 5.0])
 
@@ -102,9 +104,10 @@ class Blanket:
         above = np.cumsum(total[::-1])[::-1]
         last = int(coins[np.argmax(above <= _FEW)] if above[-1] <= _FEW else coins[-1])
         found, missing = [], 5 * tail
+        points = _POINTS if coarse <= 1 and counts[-1] < _MANY else _POINTS[::2] if coarse <= 4 else _POINTS[2::4]
         for first, end in _groups(coins, start, last, _COARSE * coarse):
             if coins[first] > 0:
-                right, shares = _spread(gain[:, first:end], weights[:, first:end], coarse)
+                right, shares = _spread(gain[:, first:end], weights[:, first:end], points)
                 kept = shares > 1e-4 * tail
                 missing += float(shares[~kept].sum())
                 if kept.any():
@@ -147,7 +150,7 @@ def _groups(coins: Floats, first: int, last: int, coarse: float) -> Iterable[tup
         first = end
 
 
-def _spread(values: Floats, weights: Floats, coarse: float) -> tuple[Floats, Floats]:
+def _spread(values: Floats, weights: Floats, around: Floats) -> tuple[Floats, Floats]:
     """A few points with the same total weight and the same mean as the values; see the module's text."""
     kept = weights > 0
     values, weights = np.ravel(values[kept]), np.ravel(weights[kept])
@@ -158,7 +161,7 @@ def _spread(values: Floats, weights: Floats, coarse: float) -> tuple[Floats, Flo
         return np.array([high]), np.array([weights.sum()])
     mean = float(weights @ values / weights.sum())
     deviation = math.sqrt(float(weights @ (values - mean) ** 2 / weights.sum()))
-    inner = mean + deviation * (_POINTS if coarse <= 1 else _POINTS[2::4])
+    inner = mean + deviation * around
     points = np.concatenate([[low], inner[(inner > low) & (inner < high)], [high]])
     place = np.clip(np.searchsorted(points, values, side="right") - 1, 0, points.size - 2)
     upper = np.clip((values - points[place]) / (points[place + 1] - points[place]), 0.0, 1.0)

@@ -166,8 +166,13 @@ def _thinned(
             upper = (sent[due] + 1) // 2 - low[due]
             up = upper[:, None] + offsets
             down = (sent[due] - 2 * low[due])[:, None] - up
-            rest = _taken(np.cumsum(current, axis=1), due, down[:, -1:] - 1)[:, 0]
-            yield due, slots[due], _taken(current, due, up), _taken(current, due, down), rest
+            yield (
+                due,
+                slots[due],
+                _taken(current, due, up),
+                _taken(current, due, down),
+                _below(current, due, down[:, -1]),
+            )
             slots[due] += 1
             nexts[due] = kept[due, slots[due]]
             current[nexts < 0] = 0.0
@@ -180,6 +185,14 @@ def _thinned(
         left -= 1
         np.maximum(left, 0.0, out=left)
         sent -= 1
+
+
+def _below(current: Floats, rows: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]) -> Floats:
+    """The sum of each row before its end."""
+    starts = rows * current.shape[1]
+    parts = np.add.reduceat(current.ravel(), np.column_stack([starts, starts + np.maximum(ends, 0)]).ravel())[::2]
+    result: Floats = np.where(ends > 0, parts, 0.0)
+    return result
 
 
 def _taken(current: Floats, rows: npt.NDArray[np.intp], places: npt.NDArray[np.intp]) -> Floats:
