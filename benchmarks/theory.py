@@ -302,7 +302,7 @@ def subsampling(out: Path, quick: bool) -> None:
         series["without exchange"].append(math.log((1 - alpha - delta / theta) / alpha))
         said_one = [generator.binomial(draws, theta * chance) for chance in (alpha, 1 - alpha)]
         series["without exchange, measured"].append(math.log(said_one[1] / said_one[0]))
-        accountant = account("learner", cluster_size=size, alpha=alpha, theta=theta)
+        accountant = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=size)
         series["with exchange"].append(accountant.get_epsilon(delta).epsilon)
     show(f"Subsampling, n = {size}, alpha = {alpha:g}, delta = 1/n^2; the flips alone give {local:.4f}", "theta",
          thetas, series)  # fmt: skip
