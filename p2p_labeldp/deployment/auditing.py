@@ -16,7 +16,7 @@ import msgpack
 
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.deployment.items import Directory, Finish, Item, Over, Ready, Records, Traced
+from p2p_labeldp.deployment.items import Directory, Ended, Finish, Item, Over, Ready, Records, Traced
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.protocol.auditor import Auditor
 from p2p_labeldp.protocol.messages import AUDITOR, HOST, Refusal, Refused
@@ -62,6 +62,8 @@ class AuditorPart(Part):
             self._finish()
         elif type(item) is Over:
             self.leave(key, item)
+        elif type(item) is Ended:
+            self.end(key, item)
         else:
             super().hear(key, name, item)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from p2p_labeldp.deployment.items import (
     Directory,
+    Ended,
     Holder,
     Item,
     Mail,
@@ -29,7 +30,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
@@ -45,8 +46,9 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.scenario import Scenario
 
 SINGLES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR}
-MAX_LEAP = 1 << 32  # ticks; a node ticks once per item it takes, so that no honest one is ever this far ahead
-MAX_CLOCK = 1 << 62  # a liar would need billions of items to come near it; clocks stand still there
+EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
+MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest one is ever this far ahead
+MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
 MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
 PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
 LATE = ("out_of_order", "duplicate")  # faults of messages from which nobody honest is safe
@@ -100,6 +102,8 @@ class Part:
         self.directory: Directory | None = None
         self.over = False
         """Everyone may go, this node too."""
+        self.failure = ""
+        """Why the run is over before it began; the node's last words."""
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
         self.shunned: set[str] = set()
@@ -222,7 +226,7 @@ class Part:
 
     def say(self, key: str, item: Item) -> None:
         self._seal(key)
-        self._said.append((key, self.clock, encode_item(item)))
+        self._said.append((key, self._clock_for(key), encode_item(item)))
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
         """A message of a role: traced, and put into the mail or, for someone here, into the queue."""
@@ -274,6 +278,10 @@ class Part:
     def leave(self, key: str, item: Over) -> None:
         self.only(key, "coordinator")
         self.over = True
+
+    def end(self, key: str, item: Ended) -> None:
+        self.only(key, "coordinator")
+        raise RunError(f"the coordinator ended the run before it began: {item.reason}")
 
     # Inner workings.
 
@@ -339,7 +347,15 @@ class Part:
     def _seal(self, key: str) -> None:
         envelopes = self._mail.pop(key, None)
         if envelopes:
-            self._said += [(key, self.clock, body) for body in encode_mail(envelopes)]
+            self._said += [(key, self._clock_for(key), body) for body in encode_mail(envelopes)]
+
+    def _clock_for(self, key: str) -> int:
+        """What an item carries. A clock counts the items that a node took, and these tell who asked whom: to the
+        learner it is rounded up to half an epoch, which is ahead of them all and tells the round alone."""
+        if key != "learner":
+            return self.clock
+        half = EPOCH // 2
+        return -(-self.clock // half) * half
 
     def _record(self, time: float, records: list[tuple[int, int, Message]]) -> None:
         self._said += [("auditor", self.clock, body) for body in encode_records(time, records)]

@@ -145,6 +145,7 @@ def deployed_summary(
         "messages_by_kind": outcome.messages,
         "outcomes_by_round": outcome.outcomes,
         "missing": outcome.missing,
+        "withheld": outcome.withheld,
         "missing_hosts": facts.missing_hosts,
         "virtual_seconds": None,
         "seconds": round(seconds, 3),

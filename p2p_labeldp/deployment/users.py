@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.items import (
     Begin,
     Declined,
     Directory,
+    Ended,
     Item,
     Join,
     Noise,
@@ -35,7 +38,20 @@ from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.privacy import account
 from p2p_labeldp.protocol.host import Host
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Assignment, Envelope, Features, Message, Outgoing, Refused
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    Assignment,
+    Envelope,
+    Features,
+    Goodbye,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    Round,
+)
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Scenario
 
@@ -55,6 +71,7 @@ class UsersPart(Part):
         super().__init__(key, log, scenario)
         self._parameters = parameters
         self._dataset: Dataset | None = dataset
+        self._data = data_of(dataset)
         self._everyone = len(dataset.labels)
         ClusterPlan(scenario, self._everyone, dataset.given_clusters)  # where data name no clusters, it says so now
         self._features: NDArray[np.float32] = np.empty((0, dataset.features.shape[1]), dtype=np.float32)
@@ -62,6 +79,7 @@ class UsersPart(Part):
         self._begun = False
         self._noise: Noise | None = None
         self._quiet = False
+        self._held: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
         self.host: Host | None = None
         self.users: list[User] = []
         self._first = 0
@@ -71,7 +89,7 @@ class UsersPart(Part):
     def join(self, address: str, now: float) -> None:
         """The first thing a host says."""
         self._step(self.clock + 1, now)
-        self.say("coordinator", Join(address, self._everyone, self._features.shape[1], self._parameters.labels))
+        self.say("coordinator", Join(address, self._data))
 
     @property
     def waits_for(self) -> str:
@@ -98,6 +116,8 @@ class UsersPart(Part):
         elif type(item) is Declined:
             self.only(key, "coordinator")
             raise RunError(f"the coordinator gives this host no share: {item.reason}")
+        elif type(item) is Ended:
+            self.end(key, item)
         elif type(item) is Begin:
             self.only(key, "coordinator")
             self._begin()
@@ -116,7 +136,10 @@ class UsersPart(Part):
         if self.host is None:
             raise Refused("out_of_order", "this host has no share yet")
         if envelope.receiver == HOST:
-            return self.host.receive(envelope.sender, envelope.message)
+            said = self.host.receive(envelope.sender, envelope.message)
+            if type(envelope.message) in (Round, Goodbye):
+                self._release()
+            return said
         if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
             self._check_noise(envelope.message)
         return self.users[envelope.receiver - self._first].receive(envelope.sender, envelope.message)
@@ -126,6 +149,18 @@ class UsersPart(Part):
         if 0 <= receiver - self._first < len(self.users):
             return (self.key,)
         return super().keys_for(receiver, message)
+
+    def send(self, sender: int, receiver: int, message: Any) -> None:
+        if type(message) is Report:
+            self._held.append((sender, message))
+        else:
+            super().send(sender, receiver, message)
+
+    def _release(self) -> None:
+        """Reports leave when all users of this host were told of the close, in the order of users."""
+        held, self._held = sorted(self._held, key=lambda pair: pair[0]), []
+        for user, report in held:
+            super().send(user, LEARNER, report)
 
     def _take_share(self) -> None:
         assert self.shares is not None

@@ -36,7 +36,7 @@ from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters, Rosters
 from p2p_labeldp.mechanisms.shuffle import permuted_within
 from p2p_labeldp.privacy import account
-from p2p_labeldp.protocol.messages import KEEPER
+from p2p_labeldp.protocol.messages import SHUFFLER
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import Purpose, stream
 
@@ -221,7 +221,7 @@ def _shuffling(game: Game) -> Treatment:
     if game.parameters.rounds > 1:
         raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
 
-    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
-        return users, permuted_within(labels, Rosters.of(clusters), stream(game.seed, Purpose.KEEPER))
+    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels, None]:
+        return users, permuted_within(labels, Rosters.of(clusters), stream(game.seed, Purpose.KEEPER)), None
 
-    return Treatment("shuffle", TRUST["shuffle"], KEEPER, game.parameters.alpha, {}, work)
+    return Treatment("shuffle", TRUST["shuffle"], SHUFFLER, game.parameters.alpha, {}, work)

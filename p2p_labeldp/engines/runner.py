@@ -32,7 +32,8 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.network.faults import Faults
-from p2p_labeldp.privacy import account_clusters, calibrate
+from p2p_labeldp.privacy import account, account_clusters, calibrate
+from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.scenario import Mechanism, Scenario, replace
 
 ENGINES = ("actors", "vectorized")
@@ -206,6 +207,7 @@ def _run(
             hosting=hosting,
             seed=scenario.coins.seed,
             treatment=treatment,
+            target=target_of(target, scenario, parameters, dataset, plan) if treatment.receiver is None else None,
             faults=faults,
             write=folder.open_trace().write if folder is not None else lambda _: None,
             on_batch=on_batch,
@@ -255,6 +257,7 @@ def _run(
         "messages_by_kind": outcome.messages,
         "outcomes_by_round": outcome.outcomes,
         "missing": outcome.missing,
+        "withheld": outcome.withheld,
         "adversaries": [part.as_json() for part in parts],
         "attacks": [],
         "faults": outcome.faults,
@@ -306,6 +309,31 @@ def resolve(scenario: Scenario, dataset: Dataset, plan: ClusterPlan) -> tuple[Sc
     treatment = treatment_of(scenario, labels, list(sizes) or [1], delta)
     parameters = dataclasses.replace(parameters_of(scenario, labels), alpha=treatment.alpha, theta=1.0)
     return scenario, parameters, treatment
+
+
+def target_of(
+    epsilon: float, scenario: Scenario, parameters: Parameters, dataset: Dataset, plan: ClusterPlan
+) -> Target | None:
+    """Whether a cluster keeps to epsilon, by its size; None where no epsilon was asked for.
+
+    Clusters of the sizes that the flips were worked out for do. Others come about where users never say hello.
+    """
+    if epsilon == 0:
+        return None
+    users = len(dataset.labels)
+    planned = cluster_sizes(Outcome(plan(np.arange(users), dataset.features), []), parameters)
+    delta = scenario.privacy.delta or default_delta(planned, users)
+
+    def keeps(size: int) -> bool:
+        if size in planned:
+            return True
+        accountant = account(
+            "learner", cluster_size=size, alpha=parameters.alpha, theta=parameters.theta, labels=parameters.labels,
+            rounds=parameters.rounds, noise=parameters.noise, thorough=False,
+        )  # fmt: skip
+        return accountant.get_epsilon(delta).epsilon <= epsilon * (1 + 1e-9)
+
+    return keeps
 
 
 def calibrated_alpha(mechanism: Mechanism, labels: int, sizes: dict[int, int], delta: float) -> float:

@@ -1,13 +1,12 @@
-"""What a mechanism asks of the parties: who flips, who keeps labels, what the learner makes of what arrives.
+"""What a mechanism asks of the parties: who flips, who gathers labels, what the learner makes of what arrives.
 
-A treatment is the same for both engines: users flip (or not) with their own coins, a keeper (or nobody) works on
-all labels at once, the learner gets labels with targets. Peer-to-peer is the one in which users exchange labels
-instead of handing them over.
+A treatment is the same for both engines: users flip (or not) with their own coins, a curator or a shuffler (or
+nobody) works on all labels at once, the learner gets labels with targets. Peer-to-peer is the one in which users
+exchange labels instead of handing them over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,8 @@ from p2p_labeldp.mechanisms.catalogue import TRUST, LabelMechanism, make_mechani
 from p2p_labeldp.mechanisms.peer_to_peer import Rosters
 from p2p_labeldp.mechanisms.shuffle import permuted_within
 from p2p_labeldp.privacy import account
-from p2p_labeldp.protocol.messages import KEEPER, LEARNER
+from p2p_labeldp.protocol.intermediary import Work
+from p2p_labeldp.protocol.messages import CURATOR, LEARNER, SHUFFLER
 from p2p_labeldp.scenario import Coins, Scenario
 from p2p_labeldp.streams import Purpose, stream
 
@@ -31,26 +31,26 @@ CURATED = ("cluster_rr", "centralized", "rr_with_prior")
 
 @dataclass
 class Treatment:
-    """How one scenario's labels travel. ``keeper`` is who users hand their labels to; None: they ask each other."""
+    """How one scenario's labels travel. ``receiver`` is who users hand their labels to; None: they ask each other."""
 
     kind: str
     trust: str
-    keeper: int | None
+    receiver: int | None
     alpha: float
     """With what probability a user flips her label before it leaves her; 0 where she does not."""
     privacy: dict[str, dict[str, Any]]
     """What each party that is not a peer could learn; empty for peer-to-peer, which is accounted for elsewhere."""
-    work: Callable[[Labels, Labels, Labels], tuple[Labels, Labels]] | None = None
-    """The keeper's: (users, labels, clusters) to (users, labels)."""
+    work: Work | None = None
+    """The curator's or the shuffler's."""
     targets: Targets | None = None
-    """Soft targets that the keeper published with the labels, once it has worked."""
+    """Soft targets that the curator published with the labels, once it has worked."""
 
     @property
     def flips(self) -> bool:
         return self.alpha > 0
 
     def soft(self, targets: Targets, correct_flips: bool) -> Targets:
-        """What the learner fits: the keeper's targets, or what arrived with the flips undone."""
+        """What the learner fits: the curator's targets, or what arrived with the flips undone."""
         if self.targets is not None:
             return self.targets
         return unflip(targets, self.alpha) if correct_flips and self.alpha else targets
@@ -83,9 +83,9 @@ def treatment_of(scenario: Scenario, labels: int, sizes: list[int], delta: float
         local = account("auditor", cluster_size=1, alpha=alpha, theta=1.0, labels=labels).get_epsilon(0.0)
         seen = {"epsilon": local.as_json()["epsilon"], "delta": 0.0, "method": "exact"}
         privacy = {"learner": spent} | dict.fromkeys(("keeper", "network", "auditor"), seen)
-        return Treatment(kind, made.trust, KEEPER, alpha, privacy, _shuffling(scenario.coins))
+        return Treatment(kind, made.trust, SHUFFLER, alpha, privacy, _shuffling(scenario.coins))
     privacy = {"learner": spent} | _open(("keeper", "network", "auditor"), delta)
-    treatment = Treatment(kind, made.trust, KEEPER, 0.0, privacy)
+    treatment = Treatment(kind, made.trust, CURATOR, 0.0, privacy)
     treatment.work = _curating(treatment, made, scenario.coins)
     return treatment
 
@@ -114,19 +114,17 @@ def generator_of(coins: Coins, purpose: Purpose) -> np.random.Generator:
     return stream(coins.seed, purpose) if coins.source == "seeded" else np.random.default_rng()
 
 
-def _shuffling(coins: Coins) -> Callable[[Labels, Labels, Labels], tuple[Labels, Labels]]:
-    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
-        return users, permuted_within(labels, Rosters.of(clusters), generator_of(coins, Purpose.KEEPER))
+def _shuffling(coins: Coins) -> Work:
+    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels, None]:
+        return users, permuted_within(labels, Rosters.of(clusters), generator_of(coins, Purpose.KEEPER)), None
 
     return work
 
 
-def _curating(
-    treatment: Treatment, made: LabelMechanism, coins: Coins
-) -> Callable[[Labels, Labels, Labels], tuple[Labels, Labels]]:
-    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels]:
+def _curating(treatment: Treatment, made: LabelMechanism, coins: Coins) -> Work:
+    def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels, Targets | None]:
         noisy = made.release(labels, clusters, generator_of(coins, Purpose.KEEPER))
         treatment.targets = noisy.targets
-        return users[noisy.users], noisy.labels
+        return users[noisy.users], noisy.labels, noisy.shares
 
     return work

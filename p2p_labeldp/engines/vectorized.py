@@ -18,7 +18,7 @@ def run_vectorized(
     clusters = np.asarray(population.cluster(ids, population.features), dtype=np.int64)
     rosters = Rosters.of(clusters)
     abstained = int(rosters.sizes[rosters.sizes < parameters.minimum_size].sum())
-    if treatment is not None and treatment.keeper is not None:
+    if treatment is not None and treatment.receiver is not None:
         return _handed_over(population, parameters, coins, treatment, rosters)
     rounds, outcomes = [], []
     for release in exchange(population.labels, rosters, parameters, coins):
@@ -39,7 +39,9 @@ def _handed_over(
     clusters = rosters.clusters.astype(np.int64)
     users = np.flatnonzero(rosters.sizes[clusters] >= parameters.minimum_size)
     handed = users, labels[users]
+    shares = None
     if treatment.work is not None:
-        handed = treatment.work(users, labels[users], clusters[users])
+        released, noisy, shares = treatment.work(users, labels[users], clusters[users])
+        handed = released, noisy
     counts = {"reported": len(users), "dropped": 0, "abstained": len(labels) - len(users)}
-    return Outcome(clusters=clusters, rounds=[handed], outcomes=[counts])
+    return Outcome(clusters=clusters, rounds=[handed], outcomes=[counts], shares=shares)

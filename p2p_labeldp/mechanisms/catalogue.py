@@ -108,6 +108,8 @@ class Noisy:
     """Their noisy labels."""
     targets: Shares | None = None
     """Soft targets (m, K) that sum to 1 and undo known noise; None where the one-hot labels are meant."""
+    shares: Shares | None = None
+    """The clusters' noisy label distributions (C, K), where a curator publishes them beside the labels."""
 
 
 Release = Callable[[Labels, Labels, np.random.Generator], Noisy]
@@ -263,7 +265,7 @@ class _Centralized:
         q = noisy_shares(counts, p.sigma, p.tau, generator, continuous=self.continuous)
         noisy = resampled(labels, clusters, q, p.chance, generator)
         targets = corrected_targets(noisy, q[clusters], self.beta) if self.beta > 0 else None
-        return Noisy(np.arange(len(labels)), noisy, targets)
+        return Noisy(np.arange(len(labels)), noisy, targets, q if self.beta > 0 else None)
 
 
 def _cluster_count(clusters: Labels) -> int:

@@ -1,9 +1,9 @@
 """Messages between actors of one process, in virtual time.
 
 Sending numbers and traces a message, then either puts it straight into the receiver's mailbox or, where
-messages take time, into one heap ordered by (time, sequence number) that a single task delivers from.
-How long a message takes depends on the seed and the message alone, not on the order in which tasks ran. So
-does, with faults, the order of what arrives at one time: there equal times are common.
+messages take time, into one heap ordered by (time, addresses, sequence number) that a single task delivers from.
+How long a message takes depends on the seed and the message alone, not on the order in which tasks ran; and what
+arrives at one time does so in the order of its senders.
 
 ``now`` changes only when every task is blocked and the clock jumps, so it is set there and read for free:
 by the network when it delivers, and with ``advance`` by a task that waits for the clock itself.
@@ -232,10 +232,10 @@ class MemoryNetwork:
             delay += self._jitter * self._draws.uniform(*key_of(*record[2:]))
         if not self._transit:
             self._waker.put(record)
-        if self._faults is None:
-            heapq.heappush(self._transit, (self.now + delay, record[0], record))
-            return
         # By addresses before numbers, which tell in what order tasks ran.
         order = (record[2] << 96) + (record[3] << 48) + record[0]
+        if self._faults is None:
+            heapq.heappush(self._transit, (self.now + delay, order, record))
+            return
         for time in self._faults.arrivals(record, delay):
             heapq.heappush(self._transit, (time, order, record))

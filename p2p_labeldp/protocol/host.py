@@ -2,7 +2,8 @@
 
 Users learn their cluster, its size and their own place; the list of members travels once per host, so
 that the cost of a broadcast stays linear in the number of users. What users do for themselves is settled here
-too, once for all of them.
+too, once for all of them. A `round` or `goodbye` to the host comes after those to its users: the round before is
+closed for all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from numpy.typing import NDArray
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
 from p2p_labeldp.protocol.checking import AssignmentCheck
-from p2p_labeldp.protocol.messages import COORDINATOR, Centre, Goodbye, Message, Outgoing, Refused, Roster, name_of
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    Centre,
+    Goodbye,
+    Message,
+    Outgoing,
+    Refused,
+    Roster,
+    Round,
+    kind_of,
+    name_of,
+)
 from p2p_labeldp.scenario import Clusters, Defences
 
 
@@ -23,12 +35,15 @@ class Host:
     """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
 
     __slots__ = (
-        "_block", "_coins", "_first", "_last", "_round", "check", "left", "one_answer", "parameters", "rosters",
+        "_block", "_coins", "_first", "_last", "_round", "check", "closed", "left", "one_answer", "parameters",
+        "rosters",
     )  # fmt: skip
 
     def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int) -> None:
         self.parameters = parameters
         self.rosters: dict[int, array[int]] = {}
+        self.closed = 0
+        """How many rounds are closed for all of its users."""
         self.left = False
         self.one_answer = True
         """Whether a second ask of the same user in a round is refused."""
@@ -66,12 +81,18 @@ class Host:
             self._enrol(message)
         elif type(message) is Centre and self.check is not None:
             self.check.centre(message.cluster, message.features.row)
+        elif type(message) is Round:
+            if self.left or message.round != self.closed + 1:
+                fault = "duplicate" if message.round <= self.closed else "out_of_order"
+                raise Refused(fault, f"round {message.round} cannot follow round {self.closed}")
+            self.closed += 1
         elif type(message) is Goodbye:
             if self.left:
                 raise Refused("duplicate", "the host was dismissed already")
             self.left = True
+            self.closed += 1
         else:
-            raise Refused("misdirected", "a host takes rosters")
+            raise Refused("misdirected", f"a host takes no {kind_of(message)}")
         return ()
 
     def _enrol(self, part: Roster) -> None:

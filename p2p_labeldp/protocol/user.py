@@ -2,6 +2,10 @@
 
     JOINING --assignment--> WAITING --answer--> DONE --round--> WAITING ... --goodbye--> LEFT
 
+When she has her answer she tells the coordinator that she is done, and nobody else anything. Her report leaves
+when the round is closed for everyone, and only if the close says so: when it was that she was answered, or by whom,
+the learner cannot tell from when she reports. An answer that comes after the close is of no use to anyone.
+
 She flips her label once (once per round with fresh noise) and answers every asker of a round with that
 one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
 again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
@@ -46,8 +50,8 @@ MAX_EARLY = 1024  # asks held before a round begins; about one asker per user is
 
 class User:
     __slots__ = (
-        "_askers", "_early", "_keeps", "_peer", "_roster", "cluster", "host", "id", "label", "noisy", "round",
-        "state",
+        "_answer", "_askers", "_early", "_keeps", "_peer", "_roster", "cluster", "host", "id", "label", "noisy",
+        "round", "state",
     )  # fmt: skip
 
     def __init__(self, id_: int, label: int, host: Host) -> None:
@@ -95,7 +99,15 @@ class User:
             again = self.state not in (JOINING, LEFT) and message.round <= self.round
             fault = "duplicate" if again else "out_of_order"
             raise Refused(fault, f"round {message.round} cannot follow round {self.round}")
-        return self._begin(message.round)
+        report = self._released(message.release)
+        begun = self._begin(message.round)
+        return (*report, *begun) if report else begun
+
+    def _released(self, release: bool) -> tuple[Outgoing, ...]:
+        """What she reports at the close of a round: the answer she got and kept, if the close says so."""
+        if release and self.state == DONE and self._keeps:
+            return ((LEARNER, Report(self.round, self._answer)),)
+        return ()
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
         self.round = round_
@@ -181,19 +193,16 @@ class User:
             raise Refused("malformed", f"label {message.label} is not below {self.host.parameters.labels}")
         self.state = DONE
         # Replace her own label with the other user's noisy label, and subsample.
-        if self._keeps:
-            return (
-                (LEARNER, Report(message.round, message.label)),
-                (COORDINATOR, Done(message.round, "reported")),
-            )
-        return ((COORDINATOR, Done(message.round, "dropped")),)
+        self._answer = message.label
+        return ((COORDINATOR, Done(message.round, "reported" if self._keeps else "dropped")),)
 
     def _leave(self, sender: int, message: Goodbye) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)
         if self.state == LEFT:
             raise Refused("duplicate", f"user {self.id} has left already")
+        report = self._released(message.release)
         self.state = LEFT
-        return ()
+        return report
 
     def _only_from_the_coordinator(self, sender: int) -> None:
         if sender != COORDINATOR:
