@@ -29,7 +29,7 @@ from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.peer_to_peer import Parameters
-from p2p_labeldp.protocol.messages import CLOSED_PART, FAULTS, HOST, VERSION
+from p2p_labeldp.protocol.messages import CLOSED_PART, HOST, VERSION, Fault
 from p2p_labeldp.scenario import Network
 
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
@@ -160,7 +160,7 @@ class Checker:
 
     def _still_said(self, event: Event, fault: str) -> bool:
         """Whether a message that was refused for ``fault`` is judged as what its sender said."""
-        if event.kind == "hello" or fault == "duplicate":
+        if event.kind == "hello" or fault == Fault.DUPLICATE:
             return False
         return event.sender in self._missing or event.receiver in self._missing
 
@@ -394,9 +394,9 @@ class Checker:
     def _foreign(self, event: Event, *fields: object) -> None:
         require(False, "shape", "nobody hands over a label in this mechanism")
 
-    def _refusal(self, event: Event, about: int, kind: str, reason: str) -> None:
+    def _refusal(self, event: Event, about: int, kind: str, fault: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
-        require(reason.partition(":")[0] in FAULTS, "shape", f"reason {reason!r} names no fault")
+        require(fault in set(Fault), "shape", f"there is no fault {fault!r}")
 
 
 _CHECKS: dict[str, Callable[..., None]] = {

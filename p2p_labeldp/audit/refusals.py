@@ -75,7 +75,7 @@ def refused_positions(
         idle = [m for m in candidates if (route, _round(m)) not in heard and not _counted(m, reports)] or candidates
         chosen = ([m for m in idle if m.position in surplus] or idle[:1])[-1]
         waiting[route].remove(chosen)
-        refused[chosen.position] = event.fields[2].partition(":")[0]
+        refused[chosen.position] = event.fields[2]
     return refused, wrong
 
 
@@ -84,11 +84,11 @@ def _names_a_message(event: Event) -> bool:
     if event.kind != "refusal":
         return False
     types = tuple(map(type, (event.sender, *event.fields)))
-    return types == (int, int, str, str) and event.fields[1] != "frame"
+    return types == (int, int, str, str, str) and event.fields[1] != "frame"
 
 
 def _refused_route(refusal: Event) -> Route:
-    about, kind, _ = refusal.fields
+    about, kind, *_ = refusal.fields
     return about, refusal.sender, kind
 
 

@@ -79,7 +79,8 @@ _ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "refusal": (("user", COORDINATOR, LEARNER, HOST), (AUDITOR,)),
 }
 _TYPES: dict[str, type] = {
-    "members": bytes, "counted": bytes, "values": bytes, "release": bool, "outcome": str, "kind": str, "reason": str,
+    "members": bytes, "counted": bytes, "values": bytes, "release": bool, "outcome": str, "kind": str, "fault": str,
+    "reason": str,
 }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ from p2p_labeldp.engines.runner import ClusterPlan, calibrated_alpha, parameters
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.network.frames import MAX_REASON
 from p2p_labeldp.protocol.coordinator import Coordinator
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Closed, Envelope, Message, Outgoing, Refused, Roster
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Closed, Envelope, Fault, Message, Outgoing, Refused, Roster
 from p2p_labeldp.scenario import Scenario
 
 LARGEST = np.float32(1e15)
@@ -179,7 +179,7 @@ class CoordinatorPart(Part):
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self.role is None or self.phase not in (RUNNING, CLOSING):
-            raise Refused("out_of_order", f"the coordinator is {self.phase}")
+            raise Refused(Fault.OUT_OF_ORDER, f"the coordinator is {self.phase}")
         said = self.role.receive(envelope.sender, envelope.message)
         return self._and_advance(said) if said else ()
 
@@ -207,9 +207,9 @@ class CoordinatorPart(Part):
 
     def _join(self, key: str, name: str, join: Join) -> None:
         if key in SINGLES:
-            raise Refused("misdirected", "only users hosts join")
+            raise Refused(Fault.MISDIRECTED, "only users hosts join")
         if self.phase != GATHERING:
-            raise Refused("out_of_order", "shares are dealt already")
+            raise Refused(Fault.OUT_OF_ORDER, "shares are dealt already")
         if wrong := self._gathering.offer(key, name, join):
             self._decline(key, name, wrong)
             return
@@ -256,9 +256,9 @@ class CoordinatorPart(Part):
         values = decode_column(part)
         fits = holder is not None and holder.first + part.first + len(values) <= holder.last
         if holder is None or not fits or part.name != "clusters":
-            raise Refused("misdirected", "clusters are told of one's own users")
+            raise Refused(Fault.MISDIRECTED, "clusters are told of one's own users")
         if part.first != self._given_by[key] or len(values) == 0:
-            raise Refused("out_of_order", "clusters are told once, in order")
+            raise Refused(Fault.OUT_OF_ORDER, "clusters are told once, in order")
         self._given_by[key] += len(values)
         if self._given is None:
             self._given = np.full(self.directory.users, -1, dtype=np.int64)

@@ -12,7 +12,7 @@ from p2p_labeldp.deployment.items import MAX_BODY, Directory, Holder, Join, enco
 from p2p_labeldp.engines.runner import parameters_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.tls import parse_address
-from p2p_labeldp.protocol.messages import MAX_FEATURES, MAX_LABELS, Refused
+from p2p_labeldp.protocol.messages import MAX_FEATURES, MAX_LABELS, Fault, Refused
 from p2p_labeldp.scenario import Scenario
 
 MOST = (1 << 48) - 1  # users: the longest numbers a directory can hold
@@ -33,7 +33,7 @@ class Gathering:
     def offer(self, key: str, name: str, join: Join) -> str:
         """Take a host in, or say why not; Refused if it has been told before."""
         if key in self.joined or key in self._declined:
-            raise Refused("duplicate", "this host has joined")
+            raise Refused(Fault.DUPLICATE, "this host has joined")
         length = len(encode_item(Directory("", 0.0, 0, 0, 0, [Holder(key, name, join.address, MOST, MOST)])))
         wrong = self._unfit(join) or ("there are too many hosts" if length > self._room else "")
         if wrong:

@@ -17,6 +17,7 @@ from p2p_labeldp.protocol.auditor import to_trace
 from p2p_labeldp.protocol.messages import (
     MAX_FRAME,
     Envelope,
+    Fault,
     Index,
     Message,
     Refused,
@@ -204,7 +205,7 @@ def encode_column(name: Literal["clusters", "missing"], values: NDArray[np.integ
 def decode_column(part: Column) -> NDArray[np.int64]:
     """The numbers of one part of a long array, or refuse it."""
     if len(part.values) % 8:
-        raise Refused("malformed", "whole numbers take 8 bytes each")
+        raise Refused(Fault.MALFORMED, "whole numbers take 8 bytes each")
     return np.frombuffer(part.values, dtype="<i8").astype(np.int64)
 
 
@@ -234,7 +235,7 @@ def decode_item(body: bytes) -> Item:
     try:
         item: Item = _decoder.decode(body)
     except _ERRORS as error:
-        raise Refused("malformed", str(error)) from None
+        raise Refused(Fault.MALFORMED, str(error)) from None
     return item
 
 
@@ -248,4 +249,4 @@ def salvage(body: bytes) -> Iterator[Envelope | Refused]:
         try:
             yield _single.decode(part)
         except _ERRORS as error:
-            yield Refused("malformed", str(error))
+            yield Refused(Fault.MALFORMED, str(error))

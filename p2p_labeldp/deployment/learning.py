@@ -28,7 +28,7 @@ from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.engines.outcome import Outcome, withheld_line
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.protocol.learner import Learner
-from p2p_labeldp.protocol.messages import LEARNER, Envelope, Outgoing, Refused
+from p2p_labeldp.protocol.messages import LEARNER, Envelope, Fault, Outgoing, Refused
 from p2p_labeldp.scenario import Scenario
 
 Write = Callable[[Outcome, Facts, Directory, float], None]
@@ -102,9 +102,9 @@ class LearnerPart(Part):
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self._role is None:
-            raise Refused("out_of_order", "the learner knows no users yet")
+            raise Refused(Fault.OUT_OF_ORDER, "the learner knows no users yet")
         if self._written:
-            raise Refused("out_of_order", "the results are written")
+            raise Refused(Fault.OUT_OF_ORDER, "the results are written")
         return self._role.receive(envelope.sender, envelope.message)
 
     def _prepare(self, directory: Directory) -> None:
@@ -117,7 +117,7 @@ class LearnerPart(Part):
 
     def _finish(self, facts: Facts) -> None:
         if self._role is None or self.directory is None:
-            raise Refused("out_of_order", "there is no run to finish")
+            raise Refused(Fault.OUT_OF_ORDER, "there is no run to finish")
         clusters = np.concatenate([np.empty(0, dtype=np.int64), *self._columns["clusters"]])
         missing = {user for part in self._columns["missing"] for user in part.tolist()}
         for round_ in range(self._role.rounds):

@@ -43,7 +43,7 @@ from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Open
 from p2p_labeldp.network.tls import Transport
-from p2p_labeldp.protocol.messages import VERSION, Refused
+from p2p_labeldp.protocol.messages import VERSION, Fault, Refused
 from p2p_labeldp.scenario import Scenario
 
 ROLES = ("coordinator", "learner", "auditor", "users")
@@ -380,7 +380,7 @@ class Node:
     def _greet(self, peer: Identity) -> tuple[int, str, str]:
         """What to say first; nothing to a second one of those of whom there is one, though it has a certificate."""
         if self._known.get(peer.role, "") not in ("", peer.fingerprint):
-            raise Refused("misdirected", f"the {peer.role} of this run has another certificate")
+            raise Refused(Fault.MISDIRECTED, f"the {peer.role} of this run has another certificate")
         return VERSION, self._digest, self._part.run
 
     def _admit(self, peer: Identity, opening: Open) -> None:
@@ -393,27 +393,27 @@ class Node:
                 self._misfit = str(disagreement)
             raise disagreement
         if peer.role == self.role and self.role != "users":
-            raise Refused("misdirected", f"there is one {self.role}, and this is it")
+            raise Refused(Fault.MISDIRECTED, f"there is one {self.role}, and this is it")
         if peer.role != "users":
             if not self._known[peer.role]:
                 self._known[peer.role] = self._met[peer.role] = peer.fingerprint
             return
         if peer.key in part.shunned:
-            raise Refused("misdirected", SHUNNED)
+            raise Refused(Fault.MISDIRECTED, SHUNNED)
         if isinstance(part, CoordinatorPart):
             if not part.may_join(peer.key):
-                raise Refused("misdirected", "shares are dealt already, and this host has none")
+                raise Refused(Fault.MISDIRECTED, "shares are dealt already, and this host has none")
         elif part.shares is None or peer.key not in part.shares.by_key:
-            raise Refused("misdirected", "this host has no share")
+            raise Refused(Fault.MISDIRECTED, "this host has no share")
 
     def _disagreement(self, peer: Identity, opening: Open) -> Refused | None:
         """What keeps two nodes from ever working together."""
         if opening.version != VERSION:
-            return Refused("malformed", f"protocol version {opening.version}, but this is {VERSION}")
+            return Refused(Fault.MALFORMED, f"protocol version {opening.version}, but this is {VERSION}")
         if opening.digest != self._digest:
-            return Refused("malformed", f"the scenario differs in {_difference(opening.digest, self._digest)}")
+            return Refused(Fault.MALFORMED, f"the scenario differs in {_difference(opening.digest, self._digest)}")
         if opening.run and self._part.run and opening.run != self._part.run:
-            return Refused("misdirected", f"{peer.name} belongs to another run")
+            return Refused(Fault.MISDIRECTED, f"{peer.name} belongs to another run")
         return None
 
 

@@ -37,6 +37,7 @@ from p2p_labeldp.protocol.messages import (
     HOST,
     LEARNER,
     Envelope,
+    Fault,
     Message,
     Outgoing,
     Refusal,
@@ -51,7 +52,7 @@ MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest o
 MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
 MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
 PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
-LATE = ("out_of_order", "duplicate")  # faults of messages from which nobody honest is safe
+LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
 
@@ -75,10 +76,10 @@ class Shares:
         expected = 0
         for holder in self.hosts:
             if not expected <= holder.first <= holder.last <= directory.users:
-                raise Refused("malformed", "the directory's shares must ascend and not overlap")
+                raise Refused(Fault.MALFORMED, "the directory's shares must ascend and not overlap")
             expected = holder.last
         if len(self.by_key) < len(self.hosts):
-            raise Refused("malformed", "the directory lists a host twice")
+            raise Refused(Fault.MALFORMED, "the directory lists a host twice")
         self._firsts = [holder.first for holder in self.hosts]
 
     def holder_of(self, user: int) -> Holder | None:
@@ -171,7 +172,7 @@ class Part:
                     self._size //= len(item.envelopes)
                     self._deliver(key, item.envelopes)
                 else:
-                    raise Refused("malformed", "mail without a message")
+                    raise Refused(Fault.MALFORMED, "mail without a message")
             except Refused as refused:
                 self.reject(type(item).__name__.lower(), refused)
         self._peer = "", ""
@@ -203,7 +204,7 @@ class Part:
 
     def hear(self, key: str, name: str, item: Item) -> None:
         """Act on a word between nodes, or raise Refused."""
-        raise Refused("misdirected", f"nobody here takes {type(item).__name__.lower()}")
+        raise Refused(Fault.MISDIRECTED, f"nobody here takes {type(item).__name__.lower()}")
 
     def give_up(self) -> None: ...
 
@@ -214,7 +215,7 @@ class Part:
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         """Let the role that an envelope is for act on it, or raise Refused."""
-        raise Refused("misdirected", f"nobody here takes {kind_of(envelope.message)}")
+        raise Refused(Fault.MISDIRECTED, f"nobody here takes {kind_of(envelope.message)}")
 
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
         """The peers that carry a receiver; this node's own key where it carries her itself."""
@@ -243,7 +244,7 @@ class Part:
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
         if self._counts(0 if refused.fault in LATE else self._size):
-            self.trace(receiver, Refusal(sender, kind, str(refused)))
+            self.trace(receiver, Refusal(sender, kind, refused.fault, refused.detail))
             self._tell(sender=sender, kind=kind, fault=refused.fault)
 
     def trace(self, receiver: int, refusal: Refusal) -> None:
@@ -266,14 +267,14 @@ class Part:
         """Take the directory from the coordinator."""
         self.only(key, "coordinator")
         if self.directory is not None:
-            raise Refused("duplicate", "the directory is known")
+            raise Refused(Fault.DUPLICATE, "the directory is known")
         self.shares = Shares(directory)
         self.directory = directory
 
     @staticmethod
     def only(key: str, allowed: str) -> None:
         if key != allowed:
-            raise Refused("misdirected", f"only the {allowed} may say this")
+            raise Refused(Fault.MISDIRECTED, f"only the {allowed} may say this")
 
     def leave(self, key: str, item: Over) -> None:
         self.only(key, "coordinator")
@@ -316,13 +317,13 @@ class Part:
                 self._act(envelope)
                 continue
             why = "the sender is not the peer's to speak for" if mine else "the receiver is not here"
-            self._misdirected(envelope, Refused("misdirected", why))
+            self._misdirected(envelope, Refused(Fault.MISDIRECTED, why))
 
     def _misdirected(self, envelope: Envelope, refused: Refused) -> None:
         """Traced as bytes that are no message: whoever the addresses name, she has said nothing."""
         if self._counts(self._size):
             key, name = self._peer
-            self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", str(refused)))
+            self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", refused.fault, refused.detail))
             self._tell(peer=name, sender=envelope.sender, kind=kind_of(envelope.message), fault=refused.fault)
 
     def _speaks_for(self, key: str, sender: int) -> bool:

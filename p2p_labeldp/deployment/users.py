@@ -44,6 +44,7 @@ from p2p_labeldp.protocol.messages import (
     LEARNER,
     Assignment,
     Envelope,
+    Fault,
     Features,
     Goodbye,
     Message,
@@ -134,7 +135,7 @@ class UsersPart(Part):
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self.host is None:
-            raise Refused("out_of_order", "this host has no share yet")
+            raise Refused(Fault.OUT_OF_ORDER, "this host has no share yet")
         if envelope.receiver == HOST:
             said = self.host.receive(envelope.sender, envelope.message)
             if type(envelope.message) in (Round, Goodbye):
@@ -188,7 +189,7 @@ class UsersPart(Part):
 
     def _begin(self) -> None:
         if self._begun or self.shares is None:
-            raise Refused("out_of_order", "the host has begun, or has no share")
+            raise Refused(Fault.OUT_OF_ORDER, "the host has begun, or has no share")
         self._begun = True
         deployment = self._scenario.deployment
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
@@ -201,7 +202,7 @@ class UsersPart(Part):
     def _take_noise(self, noise: Noise) -> None:
         asked = self._scenario.mechanism.epsilon
         if self.host is None or self._noise is not None or asked == 0:
-            raise Refused("out_of_order", "nobody asked for noise now")
+            raise Refused(Fault.OUT_OF_ORDER, "nobody asked for noise now")
         delta = self._scenario.privacy.delta
         if delta and noise.delta != delta:
             raise RunError(f"the coordinator's delta is {noise.delta:g}, not privacy.delta = {delta:g}")
@@ -216,7 +217,7 @@ class UsersPart(Part):
         if mechanism.epsilon == 0 or assignment.size < self._parameters.minimum_size:
             return
         if self._noise is None:
-            raise Refused("out_of_order", "the flips are not known yet")
+            raise Refused(Fault.OUT_OF_ORDER, "the flips are not known yet")
         assert self.host is not None
         spent = _spent(assignment.size, self.host.parameters, self._noise.delta)
         if spent > mechanism.epsilon * (1 + 1e-9):

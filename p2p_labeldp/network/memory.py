@@ -26,6 +26,7 @@ from p2p_labeldp.protocol.messages import (
     AUDITOR,
     HOST,
     PARTIES,
+    Fault,
     Message,
     Refusal,
     Refused,
@@ -148,7 +149,7 @@ class MemoryNetwork:
         try:
             envelope = decode(frame)
             if (envelope.sender, envelope.receiver) != (sender, receiver):
-                raise Refused("misdirected", f"the frame names {envelope.sender} and {envelope.receiver}")
+                raise Refused(Fault.MISDIRECTED, f"the frame names {envelope.sender} and {envelope.receiver}")
         except Refused as refused:
             self.refuse(sender, receiver, "frame", refused)
         else:
@@ -156,7 +157,7 @@ class MemoryNetwork:
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Record that ``receiver`` will not act on what ``sender`` sent her."""
-        refusal = Refusal(sender, kind, str(refused))
+        refusal = Refusal(sender, kind, refused.fault, refused.detail)
         self._batch.append((next(self._number), self.now, receiver, AUDITOR, refusal))
         if len(self._batch) >= BATCH:
             self.flush()
@@ -176,7 +177,7 @@ class MemoryNetwork:
         known = -len(PARTIES) <= receiver < len(self.boxes) - len(PARTIES)
         box = self.boxes[receiver] if known else None
         if box is None:
-            fault = Refused("misdirected", f"there is nobody at address {receiver}")
+            fault = Refused(Fault.MISDIRECTED, f"there is nobody at address {receiver}")
             self.refuse(sender, receiver, kind_of(message), fault)
         else:
             box.put(record)

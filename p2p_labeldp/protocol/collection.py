@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol.messages import CLOSED_PART, Closed, Refused, name_of
+from p2p_labeldp.protocol.messages import CLOSED_PART, Closed, Fault, Refused, name_of
 
 _NOTHING = -1
 _UNKNOWN, _COUNTS, _LEFT_OUT = range(3)
@@ -55,14 +55,14 @@ class Collection:
     def take(self, user: int, label: int) -> None:
         """A user's label, or Refused."""
         if not 0 <= user < self.users:
-            raise Refused("misdirected", f"{name_of(user)} holds no example")
+            raise Refused(Fault.MISDIRECTED, f"{name_of(user)} holds no example")
         if not 0 <= label < self.labels:
-            raise Refused("malformed", f"label {label} is not below {self.labels}")
+            raise Refused(Fault.MALFORMED, f"label {label} is not below {self.labels}")
         if self._kept[user] != _NOTHING:
-            raise Refused("duplicate", f"a label of {name_of(user)} in round {self.round} is known")
+            raise Refused(Fault.DUPLICATE, f"a label of {name_of(user)} in round {self.round} is known")
         told = self._told[user]
         if told == _LEFT_OUT:
-            raise Refused("out_of_order", f"{name_of(user)} does not count in round {self.round}")
+            raise Refused(Fault.OUT_OF_ORDER, f"{name_of(user)} does not count in round {self.round}")
         self._kept[user] = label
         self._outstanding -= told  # 1 where she counts
 
@@ -70,9 +70,9 @@ class Collection:
         """A part of the close, or Refused; returns the users whose labels came before it and do not count."""
         first, size = part.first, min(8 * CLOSED_PART, self.users - part.first)
         if first % (8 * CLOSED_PART) or size <= 0 or len(part.counted) != -(-size // 8):
-            raise Refused("malformed", f"{len(part.counted)} bytes from user {first} are no part of a close")
+            raise Refused(Fault.MALFORMED, f"{len(part.counted)} bytes from user {first} are no part of a close")
         if self._told[first] != _UNKNOWN:
-            raise Refused("duplicate", f"round {self.round} was closed already for users from {first}")
+            raise Refused(Fault.DUPLICATE, f"round {self.round} was closed already for users from {first}")
         here = slice(first, first + size)
         counts = np.unpackbits(np.frombuffer(part.counted, dtype=np.uint8), count=size, bitorder="little").view(bool)
         known = np.frombuffer(self._kept, dtype=np.int16)[here]

@@ -34,6 +34,7 @@ from p2p_labeldp.protocol.messages import (
     Assignment,
     Centre,
     Done,
+    Fault,
     Features,
     Goodbye,
     Hello,
@@ -128,7 +129,7 @@ class Coordinator:
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
         handler = _HANDLERS.get(type(message))
         if handler is None or not 0 <= sender < self.users:
-            raise Refused("misdirected", f"the coordinator takes no {kind_of(message)} from {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"the coordinator takes no {kind_of(message)} from {name_of(sender)}")
         return handler(self, sender, message)
 
     def expire(self) -> Iterable[Outgoing]:
@@ -141,14 +142,14 @@ class Coordinator:
 
     def _hello(self, sender: int, message: Hello) -> Iterable[Outgoing]:
         if message.version != VERSION:
-            raise Refused("malformed", f"protocol version {message.version}, but this is {VERSION}")
+            raise Refused(Fault.MALFORMED, f"protocol version {message.version}, but this is {VERSION}")
         if self.phase != HELLOS:
-            raise Refused("out_of_order", f"{name_of(sender)} says hello after users were assigned")
+            raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} says hello after users were assigned")
         if self._heard[sender]:
-            raise Refused("duplicate", f"{name_of(sender)} said hello already")
+            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} said hello already")
         row = message.features.row
         if len(row) != self._features.shape[1]:
-            raise Refused("malformed", f"{len(row)} features in place of {self._features.shape[1]}")
+            raise Refused(Fault.MALFORMED, f"{len(row)} features in place of {self._features.shape[1]}")
         self._features[sender] = row
         self._heard[sender] = 1
         self._awaited -= 1
@@ -205,9 +206,9 @@ class Coordinator:
 
     def _done(self, sender: int, message: Done) -> Iterable[Outgoing]:
         if self.phase != EXCHANGE or message.round != self.round or self.clusters[sender] < 0:
-            raise Refused("out_of_order", f"{name_of(sender)} is done with round {message.round} at the wrong time")
+            raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} is done with round {message.round} at the wrong time")
         if self._heard[sender]:
-            raise Refused("duplicate", f"{name_of(sender)} was done already with round {message.round}")
+            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} was done already with round {message.round}")
         self._heard[sender] = _SAID[message.outcome]
         self._awaited -= 1
         return self._close() if self._awaited == 0 else ()

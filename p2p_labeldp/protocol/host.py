@@ -19,6 +19,7 @@ from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     Centre,
+    Fault,
     Goodbye,
     Message,
     Outgoing,
@@ -76,39 +77,39 @@ class Host:
 
     def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
         if sender != COORDINATOR:
-            raise Refused("misdirected", f"a host takes orders from the coordinator, not {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"a host takes orders from the coordinator, not {name_of(sender)}")
         if type(message) is Roster:
             self._enrol(message)
         elif type(message) is Centre and self.check is not None:
             self.check.centre(message.cluster, message.features.row)
         elif type(message) is Round:
             if self.left or message.round != self.closed + 1:
-                fault = "duplicate" if message.round <= self.closed else "out_of_order"
+                fault = Fault.DUPLICATE if message.round <= self.closed else Fault.OUT_OF_ORDER
                 raise Refused(fault, f"round {message.round} cannot follow round {self.closed}")
             self.closed += 1
         elif type(message) is Goodbye:
             if self.left:
-                raise Refused("duplicate", "the host was dismissed already")
+                raise Refused(Fault.DUPLICATE, "the host was dismissed already")
             self.left = True
             self.closed += 1
         else:
-            raise Refused("misdirected", f"a host takes no {kind_of(message)}")
+            raise Refused(Fault.MISDIRECTED, f"a host takes no {kind_of(message)}")
         return ()
 
     def _enrol(self, part: Roster) -> None:
         if self.check is not None:
             self.check.require_open()
         if len(part.members) % 8:
-            raise Refused("malformed", "a roster's members take 8 bytes each")
+            raise Refused(Fault.MALFORMED, "a roster's members take 8 bytes each")
         ids = np.frombuffer(part.members, dtype="<i8")
         known = self.rosters.get(part.cluster)
         places = 0 if known is None else len(known)
         if part.first < places:
-            raise Refused("duplicate", f"places from {part.first} of cluster {part.cluster} are known")
+            raise Refused(Fault.DUPLICATE, f"places from {part.first} of cluster {part.cluster} are known")
         if part.first > places:
-            raise Refused("out_of_order", f"place {places} of cluster {part.cluster} comes next")
+            raise Refused(Fault.OUT_OF_ORDER, f"place {places} of cluster {part.cluster} comes next")
         # Ascending, so that no user is listed twice to make a cluster look larger than it is.
         before = known[-1] if known else -1
         if len(ids) == 0 or np.diff(ids, prepend=before).min() <= 0:
-            raise Refused("malformed", "a roster lists user ids from 0 up, each once, in ascending order")
+            raise Refused(Fault.MALFORMED, "a roster lists user ids from 0 up, each once, in ascending order")
         self.rosters.setdefault(part.cluster, array("q")).frombytes(ids.astype(np.int64).tobytes())

@@ -21,6 +21,7 @@ from p2p_labeldp.protocol.messages import (
     SHUFFLER,
     Closed,
     ClusterShares,
+    Fault,
     Message,
     Outgoing,
     Refusal,
@@ -64,16 +65,18 @@ class Intermediary:
         refusals: list[Outgoing] = []
         if type(message) is Submit:
             if self.stage == 2:
-                raise Refused("out_of_order", "the labels have been passed on")
+                raise Refused(Fault.OUT_OF_ORDER, "the labels have been passed on")
             self._handed.take(sender, message.label)
         elif type(message) is Roster and sender == COORDINATOR:
             self._enrol(message)
         elif type(message) is Closed and sender == COORDINATOR:
-            reason = "out_of_order: does not count"
-            refusals = [(AUDITOR, Refusal(user, "submit", reason)) for user in self._handed.close(message)]
+            left_out = self._handed.close(message)
+            refusals = [(AUDITOR, Refusal(user, "submit", Fault.OUT_OF_ORDER, "does not count")) for user in left_out]
             self.stage += self._handed.closed
         else:
-            raise Refused("misdirected", f"{name_of(self.address)} takes no {kind_of(message)} from {name_of(sender)}")
+            raise Refused(
+                Fault.MISDIRECTED, f"{name_of(self.address)} takes no {kind_of(message)} from {name_of(sender)}"
+            )
         if self.stage != 1 or not self._handed.complete:
             return refusals
         users, _ = self._handed.counting()
@@ -90,7 +93,7 @@ class Intermediary:
     def _enrol(self, part: Roster) -> None:
         members = np.frombuffer(part.members[: len(part.members) // 8 * 8], dtype="<i8")
         if len(part.members) % 8 or len(members) == 0 or members.min() < 0 or members.max() >= self.users:
-            raise Refused("malformed", "a roster lists user ids, 8 bytes each")
+            raise Refused(Fault.MALFORMED, "a roster lists user ids, 8 bytes each")
         self._clusters[members] = part.cluster
 
     def _pass_on(self, refusals: list[Outgoing]) -> Iterator[Outgoing]:

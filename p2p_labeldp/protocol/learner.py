@@ -21,6 +21,7 @@ from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     Closed,
     ClusterShares,
+    Fault,
     Message,
     Outgoing,
     Refusal,
@@ -93,7 +94,7 @@ class Learner:
             assert isinstance(message, ClusterShares)
             self._publish(message)
         else:
-            raise Refused("misdirected", f"the learner takes no {kind_of(message)} from {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"the learner takes no {kind_of(message)} from {name_of(sender)}")
         return ()
 
     def expire(self) -> tuple[Outgoing, ...]:
@@ -110,30 +111,30 @@ class Learner:
 
     def _take(self, user: int, round_: int, label: int) -> None:
         if not 0 <= round_ < self.rounds:
-            raise Refused("out_of_order", f"there is no round {round_}")
+            raise Refused(Fault.OUT_OF_ORDER, f"there is no round {round_}")
         if self.expired:
-            raise Refused("out_of_order", "the wait for reports is over")
+            raise Refused(Fault.OUT_OF_ORDER, "the wait for reports is over")
         self._collected[round_].take(user, label)
 
     def _close(self, message: Closed) -> Sequence[Outgoing]:
         """Rounds, and the parts of each, may come in any order: messages overtake each other."""
         if not 0 <= message.round < self.rounds:
-            raise Refused("out_of_order", f"there is no round {message.round}")
+            raise Refused(Fault.OUT_OF_ORDER, f"there is no round {message.round}")
         collected = self._collected[message.round]
         left_out = collected.close(message)
         self.stage += collected.closed
         kind = "report" if self._teller == COORDINATOR else "release"
-        reason = f"out_of_order: does not count in round {message.round}"
-        return [(AUDITOR, Refusal(user, kind, reason)) for user in left_out]
+        reason = f"does not count in round {message.round}"
+        return [(AUDITOR, Refusal(user, kind, Fault.OUT_OF_ORDER, reason)) for user in left_out]
 
     def _publish(self, message: ClusterShares) -> None:
         if len(message.values) != 8 * self.labels:
-            raise Refused("malformed", f"{len(message.values)} bytes are not the shares of {self.labels} labels")
+            raise Refused(Fault.MALFORMED, f"{len(message.values)} bytes are not the shares of {self.labels} labels")
         if message.cluster >= self.users:
-            raise Refused("malformed", f"there are fewer clusters than {message.cluster + 1}")
+            raise Refused(Fault.MALFORMED, f"there are fewer clusters than {message.cluster + 1}")
         if message.cluster in self._shares:
-            raise Refused("duplicate", f"the shares of cluster {message.cluster} are known")
+            raise Refused(Fault.DUPLICATE, f"the shares of cluster {message.cluster} are known")
         row = np.frombuffer(message.values, dtype="<f8").astype(np.float64)
         if not np.isfinite(row).all():
-            raise Refused("malformed", "shares must be finite numbers")
+            raise Refused(Fault.MALFORMED, "shares must be finite numbers")
         self._shares[message.cluster] = row

@@ -8,6 +8,7 @@ depends on state (who may send it, and when) is checked by the role that receive
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -34,16 +35,23 @@ Label = Annotated[int, msgspec.Meta(ge=0, lt=MAX_LABELS)]
 Outcome = Literal["reported", "dropped", "abstained"]
 
 
-FAULTS = ("malformed", "oversized", "out_of_order", "duplicate", "misdirected")
+class Fault(StrEnum):
+    """What may be wrong with a message; the code stands on the wire, in traces and in logs."""
+
+    MALFORMED = "malformed"
+    OVERSIZED = "oversized"
+    OUT_OF_ORDER = "out_of_order"
+    DUPLICATE = "duplicate"
+    MISDIRECTED = "misdirected"
 
 
 class Refused(Exception):
-    """A peer's message that its receiver will not act on, for one of FAULTS; the receiver goes on."""
+    """A peer's message that its receiver will not act on; the receiver stays as it was."""
 
-    def __init__(self, fault: str, detail: str) -> None:
-        assert fault in FAULTS, fault
+    def __init__(self, fault: Fault, detail: str) -> None:
         super().__init__(f"{fault}: {detail}")
         self.fault = fault
+        self.detail = detail
 
 
 class Features:
@@ -158,8 +166,11 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
 
 
 class Refusal(Message, frozen=True, tag="refusal"):
+    """``about`` sent the message of that kind; the reason is for people."""
+
     about: int
     kind: str
+    fault: Fault
     reason: str
 
 
@@ -246,8 +257,8 @@ def encode(envelope: Envelope) -> bytes:
 def decode(frame: bytes) -> Envelope:
     """Read one frame from a peer, or refuse it."""
     if len(frame) > MAX_FRAME:
-        raise Refused("oversized", f"a frame takes at most {MAX_FRAME} bytes, not {len(frame)}")
+        raise Refused(Fault.OVERSIZED, f"a frame takes at most {MAX_FRAME} bytes, not {len(frame)}")
     try:
         return _decoder.decode(frame)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Refused("malformed", str(error)) from None
+        raise Refused(Fault.MALFORMED, str(error)) from None

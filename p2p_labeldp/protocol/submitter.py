@@ -17,6 +17,7 @@ from p2p_labeldp.protocol.messages import (
     Answer,
     Ask,
     Done,
+    Fault,
     Message,
     Outgoing,
     Refused,
@@ -39,7 +40,7 @@ class Submitter(User):
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
         if type(message) in (Ask, Answer, Round):
             # Above all she answers nobody: what she holds may be her true label.
-            raise Refused("misdirected", "labels are not exchanged in this mechanism")
+            raise Refused(Fault.MISDIRECTED, "labels are not exchanged in this mechanism")
         return super().receive(sender, message)
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
