@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +47,7 @@ class Holder(Enum):
     SHUFFLER = "shuffler"
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(NamedTuple):
     """What a curator or a shuffler passes on: noisy labels of users, and the distributions that it publishes."""
 
     users: Labels
@@ -57,8 +56,10 @@ class Work:
     """q(y|c), a row for each cluster, where the learner needs it to undo the drawing."""
 
 
-Working = Callable[[Labels, Labels, Labels, Randomness], Work]
-"""(users, their labels, their clusters, randomness) to what is passed on."""
+class Working(Protocol):
+    """The one piece of work of a curator or a shuffler."""
+
+    def __call__(self, users: Labels, labels: Labels, clusters: Labels, randomness: Randomness) -> Work: ...
 
 
 @dataclass(frozen=True, eq=False)
