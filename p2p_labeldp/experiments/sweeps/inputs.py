@@ -11,37 +11,17 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from p2p_labeldp.data.files import find, folders
-from p2p_labeldp.data.images import CIFAR_ARCHIVES, IDX_FILES
-from p2p_labeldp.data.tables import ADULT_FILES, DIABETES_ARCHIVE
+from p2p_labeldp.data import data_set_of
+from p2p_labeldp.data.record import Places
 from p2p_labeldp.scenario import Data
 
 Digests = dict[str, str | None]
 """By name; None where there is no such file."""
 
-_SETS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
-    "mnist": ("mnist", (IDX_FILES,)),
-    "fashion_mnist": ("fashion-mnist", (IDX_FILES,)),
-    "cifar10": ("cifar-10", tuple((name,) for name in CIFAR_ARCHIVES)),
-    "adult": ("adult", (tuple(ADULT_FILES),)),
-    "diabetes130": ("diabetes-130", ((DIABETES_ARCHIVE,),)),
-}
-"""A data set's folder and its files; the first group that is there is read."""
 
-
-def places(name: str, path: str, data_dir: Path | None) -> dict[str, Path | None]:
+def places(name: str, path: str, data_dir: Path | None) -> Places:
     """Where each file of the data set ``name`` is; ``path`` is data.path, which csv alone reads."""
-    if name == "csv":
-        candidates = [Path(path), *(folder / path for folder in folders(data_dir))]
-        return {path: next((candidate for candidate in candidates if candidate.is_file()), None)} if path else {}
-    if name not in _SETS:
-        return {}
-    folder, groups = _SETS[name]
-    for files in groups:
-        place = find(folder, files, data_dir)
-        if place is not None:
-            return {f"{folder}/{file}": place / file for file in files}
-    return {f"{folder}/{file}": None for file in groups[0]}
+    return data_set_of(name).places(Data(name=name, path=path), data_dir)
 
 
 def digests(sets: Iterable[tuple[str, str]], data_dir: Path | None) -> Digests:
