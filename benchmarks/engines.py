@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.engines.actors import Simulation, quiet_collector
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange, noisy_sha256
-from p2p_labeldp.mechanisms.peer_to_peer import BLOCK
+from p2p_labeldp.mechanisms.exchange import BLOCK
 from p2p_labeldp.protocol.messages import Features
 from p2p_labeldp.scenario import Network
 

@@ -47,6 +47,7 @@ from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import KeyedStream, Purpose
 
 _HOLDERS = {Holder.PEERS: None, Holder.LEARNER: LEARNER, Holder.CURATOR: KEEPER, Holder.SHUFFLER: KEEPER}
+_MANY = 2_000  # users from whom on the collector's work is worth saving
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
 
@@ -134,7 +135,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Run to the end, in virtual time; whatever happens, what was traced is written."""
         try:
-            with quiet_collector():
+            with quiet_collector(len(self.population.labels)):
                 trio.run(
                     self.main,
                     clock=MockClock(autojump_threshold=0),
@@ -335,11 +336,15 @@ class _Desk(list[Record]):
 
 
 @contextmanager
-def quiet_collector() -> Iterator[None]:
+def quiet_collector(users: int = _MANY) -> Iterator[None]:
     """Let the garbage collector leave millions of live tasks alone for the length of a run.
 
-    At its defaults it walks all of them again and again, which more than doubles the time.
+    At its defaults it walks all of them again and again, which more than doubles the time. A small run is over sooner
+    than the one full collection that this takes.
     """
+    if users < _MANY:
+        yield
+        return
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -121,7 +121,7 @@ def test_the_score_is_the_logarithm_of_the_exact_odds(
 @pytest.mark.parametrize(("view", "colluders"), [*((view, 0) for view in VIEWS), ("coalition", 1), ("coalition", 2)])
 def test_at_the_worst_labels_of_the_others_the_best_advantage_is_exactly_delta_zero(view: str, colluders: int) -> None:
     parameters = Parameters(0.2, 0.6)
-    answer = account(view, cluster_size=3, alpha=0.2, theta=0.6, colluders=colluders).get_delta(0.0)
+    answer = account(view, Parameters(alpha=0.2, theta=0.6), cluster_size=3, colluders=colluders).get_delta(0.0)
     ones = answer.worst_ones or 0
     zero, one, chances = every_view(view, (int(ones > 0), int(ones > 1)), parameters, colluders)
     rates = [float(chances[LIKELIHOOD_RATIO.on_all(views, 0) > 0].sum()) for views in (one, zero)]

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from p2p_labeldp.engines.audited import EngineSampler, Setting, audit_epsilon, setting_of_runs
-from p2p_labeldp.engines.runner import run
 from scipy import stats
 
 from p2p_labeldp.audit.epsilon import Floats, at_least, at_most, lower_bound
 from p2p_labeldp.cli import main
-from p2p_labeldp.engines import audited
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments import epsilon as audited
+from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, audit_epsilon, setting_of_runs
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import Parameters
 from p2p_labeldp.privacy import VIEWS
 from p2p_labeldp.scenario import Scenario

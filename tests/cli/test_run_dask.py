@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from p2p_labeldp.cli import main
-from p2p_labeldp.engines import run
+from p2p_labeldp.experiments import run
 from p2p_labeldp.scenario import parse_scenario
 
 CROWD = """

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from p2p_labeldp.engines.sweeps import read_sweep, tables, workers
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines import dask_cluster
+from p2p_labeldp.experiments.sweeps import read_sweep, tables, workers
 
 SCENARIO = """
 [data]
@@ -121,7 +121,7 @@ def test_any_plot_can_be_had_later_without_computing_anything(
 ) -> None:
     assert command(*VARY, "--seeds", "2", "--workers", "1")[0] == 0
     rows = everything(tmp_path)["runs/small-sweep/sweep.jsonl"]
-    monkeypatch.setattr("p2p_labeldp.engines.sweeps.workers.replicate", None)
+    monkeypatch.setattr("p2p_labeldp.experiments.sweeps.workers.replicate", None)
     plots = ("--plot", "epsilon.learner:learner.correct_flips", "--plot", "psi", "--plot", "messages")
     status, out, _ = command(*VARY, "--seeds", "2", *plots)
     assert status == 0

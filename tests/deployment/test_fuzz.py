@@ -18,7 +18,6 @@ from deployment_model import Model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import Mutations, pack
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.deployment import parts as parts_module
 from p2p_labeldp.deployment.items import (
@@ -38,6 +37,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.deployment.parts import SINGLES
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import frames
 from p2p_labeldp.network.frames import FrameReader
 from p2p_labeldp.protocol.messages import (

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from live_deployment import Held, Live, Raw, mail
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
@@ -44,6 +43,7 @@ from p2p_labeldp.deployment.items import (
 from p2p_labeldp.deployment.journal import Journal
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import tls
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, pack

@@ -14,7 +14,6 @@ import msgpack
 import numpy as np
 import pytest
 from deployment_model import Model
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
@@ -35,6 +34,7 @@ from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     LEARNER,

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
-from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
 from processes import Machine, audited, expected_sha256, fleet
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE
@@ -22,6 +21,8 @@ from p2p_labeldp.data import load
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 MANY_ROUNDS = parse_scenario("""

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p2p_labeldp.engines.runner import faults_of, run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.cli import main
@@ -21,8 +20,10 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import Parameters, SeededCoins
 from p2p_labeldp.protocol.messages import Done, Hello, Message, Outgoing, Report
+from p2p_labeldp.runs.execute import faults_of
 from p2p_labeldp.scenario import MAX_SEED, Entry, Scenario, load_scenario, make_entry, parse_scenario, replace
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

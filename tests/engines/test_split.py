@@ -13,11 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.large import run_large
 
-from p2p_labeldp.engines import large as module
-from p2p_labeldp.engines import run, split
+from p2p_labeldp.engines import split
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.shares import (
     GAP,
@@ -37,8 +34,12 @@ from p2p_labeldp.engines.shares import (
 from p2p_labeldp.engines.split import DaskWorkers, Done, InProcess, Task, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins
 from p2p_labeldp.mechanisms.coins import SystemCoins
+from p2p_labeldp.runs import crowd as module
+from p2p_labeldp.runs.crowd import run_large
+from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import MAX_SEED, Scenario, parse_scenario
 
 CROWD = """

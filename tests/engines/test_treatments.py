@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import MECHANISM_KINDS, parse_scenario
 
 SCENARIO = """

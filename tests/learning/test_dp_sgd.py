@@ -11,10 +11,9 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import dp_sgd as module
 from p2p_labeldp.learning.dp_sgd import RELATIONS, clipped_sum, fit_dp_sgd, plan_dp_sgd, spent_epsilon
 
-RNG = np.random.default_rng(3)
-FEATURES = RNG.normal(scale=2, size=(40, 5))
-LABELS = RNG.integers(3, size=40)
-WEIGHTS = RNG.normal(size=(6, 3))
+FEATURES = np.random.default_rng(1).normal(scale=2, size=(40, 5))
+LABELS = np.random.default_rng(2).integers(3, size=40)
+WEIGHTS = np.random.default_rng(3).normal(size=(6, 3))
 
 
 def per_example_gradients(features, labels, weights):
@@ -98,7 +97,7 @@ def test_batches_are_poisson_samples(monkeypatch):
     monkeypatch.setattr(module, "clipped_sum", watched)
     fit_dp_sgd(
         np.zeros((400, 1)),
-        RNG.integers(2, size=400),
+        np.random.default_rng(4).integers(2, size=400),
         2,
         epsilon=math.inf,
         batch_size=100,

@@ -9,17 +9,17 @@ from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, unflipped
 from p2p_labeldp.learning import softmax as module
 from p2p_labeldp.learning.softmax import Objective
 
-RNG = np.random.default_rng(1)
-FEATURES = RNG.normal(loc=2, size=(50, 4))
-LABELS = RNG.integers(3, size=50)
+FEATURES = np.random.default_rng(1).normal(loc=2, size=(50, 4))
+LABELS = np.random.default_rng(2).integers(3, size=50)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.9])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_gradient_is_that_of_the_loss(alpha, weighted):
-    weight = RNG.uniform(0, 3, size=50) if weighted else None
+    draw = np.random.default_rng(2)
+    weight = draw.uniform(0, 3, size=50) if weighted else None
     objective = Objective(FEATURES, unflipped_targets(LABELS, 3, alpha), l2=0.1, sample_weight=weight)
-    point = RNG.normal(size=objective.size)
+    point = draw.normal(size=objective.size)
     numeric = approx_fprime(point, lambda at: objective(at)[0], 1e-7)
     assert np.allclose(objective(point)[1], numeric, atol=1e-5)
 
@@ -32,8 +32,8 @@ def test_the_loss_is_mean_cross_entropy_plus_the_penalty_of_the_weights_alone():
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
     targets = unflipped_targets(LABELS, 3, 0.2)
-    weight = RNG.uniform(size=50)
-    point = RNG.normal(size=15)
+    draw = np.random.default_rng(3)
+    weight, point = draw.uniform(size=50), draw.normal(size=15)
     whole = Objective(FEATURES, targets, 0.1, weight)(point)
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 28)
     blocks = Objective(FEATURES, targets, 0.1, weight)(point)
@@ -60,7 +60,7 @@ def test_a_shift_of_the_features_moves_only_the_bias():
 def test_correcting_flips_removes_their_bias():
     """Half the labels 0 flip away at random; the corrected model still finds the true share."""
     labels = np.repeat([0, 1], [1000, 9000])
-    flipped = np.where(RNG.random(10_000) < 0.3, 1 - labels, labels)
+    flipped = np.where(np.random.default_rng(4).random(10_000) < 0.3, 1 - labels, labels)
     nothing = np.zeros((10_000, 1), dtype=np.float32)
     plain = fit_softmax(nothing, one_hot(flipped, 2), 1e-3).predict_proba(nothing[:1])[0, 1]
     corrected = fit_softmax(nothing, unflipped_targets(flipped, 2, 0.3), 1e-3).predict_proba(nothing[:1])[0, 1]
@@ -70,8 +70,8 @@ def test_correcting_flips_removes_their_bias():
 
 
 def test_pooled_reports_with_weights_give_the_model_of_the_single_reports():
-    users = RNG.integers(50, size=400)
-    labels = RNG.integers(3, size=400)
+    draw = np.random.default_rng(5)
+    users, labels = draw.integers(50, size=400), draw.integers(3, size=400)
     ids, shares, counts = pooled_reports(users, labels, 3)
     single = fit_softmax(FEATURES[users], one_hot(labels, 3), 0.01, 500, tolerance=1e-13)
     pooled = fit_softmax(FEATURES[ids], shares, 0.01, 500, sample_weight=counts, tolerance=1e-13)

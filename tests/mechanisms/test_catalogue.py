@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from p2p_labeldp.mechanisms.catalogue import KINDS, OPTIONS, TRUST, LabelMechanism, PrivacyWarning, make_mechanism
-from p2p_labeldp.mechanisms.prior import best_kept, replacing_chance
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import solve
-from p2p_labeldp.mechanisms.peer_to_peer import Rosters
+from p2p_labeldp.mechanisms.exchange import Rosters
+from p2p_labeldp.mechanisms.rr_with_prior import best_kept, replacing_chance
 from p2p_labeldp.mechanisms.shuffle import permuted_within
-from p2p_labeldp.privacy import account, account_clusters
+from p2p_labeldp.privacy import Parameters, account, account_clusters
 from p2p_labeldp.privacy.paper import centralized_epsilon
 
 PURE = ("uniform_rr", "cluster_rr", "centralized", "rr_with_prior")
@@ -145,7 +145,7 @@ def test_a_smaller_cluster_is_never_better_shuffled() -> None:
     """The proof says so, for any number of labels; here it is seen."""
     for labels in (2, 4):
         spent = [
-            account("shuffle", cluster_size=n, alpha=0.2, theta=1.0, labels=labels).get_epsilon(1e-4).epsilon
+            account("shuffle", Parameters(alpha=0.2, labels=labels), cluster_size=n).get_epsilon(1e-4).epsilon
             for n in range(1, 60, 4)
         ]
         assert sorted(spent, reverse=True) == spent
@@ -385,5 +385,5 @@ def test_flips_keep_every_cluster_to_epsilon_though_more_flips_do_not_always_spe
     """With ten labels the account is a bound, which rises with alpha in places: the search goes on past them."""
     sizes = np.random.default_rng(0).integers(86, 233, 30)
     made = make_mechanism("peer_to_peer", epsilon=2.0, delta=2e-4, label_count=10, cluster_sizes=sizes)
-    spent = account_clusters("learner", sizes, 2e-4, alpha=made.parameters["alpha"], theta=1.0, labels=10).worst
+    spent = account_clusters("learner", Parameters(alpha=made.parameters["alpha"], labels=10), sizes, 2e-4).worst
     assert 0.999 * 2.0 <= spent.epsilon <= made.epsilon <= 2.0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser, Tab
-from p2p_labeldp.engines.sweeps import make_plan, sweep
 
 from p2p_labeldp import load_scenario, run, write_report
+from p2p_labeldp.experiments.sweeps import make_plan, sweep
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
