@@ -128,7 +128,7 @@ class Node:
         if self.role == "auditor":
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
-        dataset = load(scenario.data, scenario.coins.seed, data_dir)
+        dataset = load(scenario.data, scenario.data_seed, data_dir)
         # With other labels under the same coins, what was answered would not be what is answered.
         digest = hashlib.sha256(dataset.labels.tobytes() + dataset.features.tobytes()).hexdigest()
         if self.journal.fact("data", digest) != digest:
