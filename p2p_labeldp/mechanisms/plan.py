@@ -212,7 +212,7 @@ class Released:
 
 
 def release(
-    plan: Plan, labels: NDArray[np.integer], clusters: NDArray[np.integer], coins: Coins, randomness: Randomness
+    plan: Plan, labels: NDArray[np.integer], clusters: NDArray[np.integer], coins: Coins, randomness: Randomness | None
 ) -> Released:
     """The mechanism on arrays: labels and clusters of users 0..n-1 in, what the learner receives out."""
     rosters = Rosters.of(clusters)
@@ -228,6 +228,7 @@ def release(
     users = np.flatnonzero(rosters.sizes[clusters] >= parameters.minimum_size)
     if plan.work is None:
         return Released([(users, noisy[users])], None, abstained)
+    assert randomness is not None
     done = plan.work(users, noisy[users], clusters[users].astype(np.int64), randomness)
     return Released([(done.users, done.labels)], done.shares, abstained)
 

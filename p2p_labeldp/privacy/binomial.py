@@ -74,7 +74,10 @@ def _bend(x: Floats) -> Floats:
 
 def _deviance(counts: Floats, mean: Floats) -> Floats:
     """counts * log(counts / mean) + mean - counts."""
-    result: Floats = mean * _bend((counts - mean) / mean)
+    with np.errstate(
+        over="ignore"
+    ):  # a mean of next to nothing: what is not 0 then has no chance that float64 can tell
+        result: Floats = mean * _bend((counts - mean) / mean)
     return result
 
 

@@ -278,7 +278,7 @@ def test_whatever_a_learner_an_auditor_or_a_stranger_says_the_result_is_the_same
     mutations = Mutations(point, corpus(scenario))
     model, said = attacked(scenario, point, ("learner", "auditor", STRANGER), iter(mutations.draw, None))
     assert said > HEARD * 16 * TAKES
-    assert model.digest == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(scenario, engine="vectorized").summary.noisy_sha256
     for name in model.names:
         model.kill(name)
 

@@ -30,7 +30,7 @@ theta = 0.7
 
 
 def vectorized(scenario: Scenario) -> str:
-    return str(run(scenario, engine="vectorized").summary["noisy_sha256"])
+    return str(run(scenario, engine="vectorized").summary.noisy_sha256)
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])

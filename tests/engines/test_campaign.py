@@ -33,7 +33,7 @@ def with_adversaries(*tables: dict[str, Any], **changes: Any) -> Scenario:
 
 
 def rows_of(scenario: Scenario, **options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = run(scenario, **options).summary["attacks"]
+    found: list[dict[str, Any]] = run(scenario, **options).summary.attacks
     return found
 
 
@@ -117,13 +117,13 @@ def test_where_everyone_is_gone_there_is_nothing_to_attack() -> None:
 
 def test_an_abstaining_cluster_full_of_colluders_does_not_hide_the_others() -> None:
     scenario = with_adversaries({"kind": "collusion", "users": list(range(40))})
-    smallest = int(run(scenario).summary["cluster_sizes"]["smallest"])
+    smallest = int(run(scenario).summary.cluster_sizes.smallest)
     (row,) = rows_of(replace(scenario, clusters__minimum_size=smallest + 1))
     assert "advantage" in row
 
 
 def test_the_summary_promises_no_more_than_the_adversaries_leave() -> None:
-    honest = run(SMALL).summary["privacy"]["learner"]
-    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary["privacy"]["learner"]
+    honest = run(SMALL).summary.privacy["learner"]
+    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary.privacy["learner"]
     assert lied["epsilon"] > honest["epsilon"]
     assert lied["method"] == "upper_bound"

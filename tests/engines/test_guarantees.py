@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.mechanisms import Parameters
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.runs.guarantees import guarantees
 
 PARAMETERS = Parameters(alpha=0.1, theta=0.8)

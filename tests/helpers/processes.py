@@ -411,7 +411,7 @@ def _size(path: Path) -> int:
 
 def expected_sha256(scenario: Scenario) -> str:
     """The noisy data set as the vectorized engine makes it."""
-    return str(run(scenario, engine="vectorized").summary["noisy_sha256"])
+    return str(run(scenario, engine="vectorized").summary.noisy_sha256)
 
 
 def audited(place: Path) -> Audit:

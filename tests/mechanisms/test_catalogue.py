@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from p2p_labeldp.mechanisms.catalogue import KINDS, OPTIONS, TRUST, LabelMechanism, PrivacyWarning, make_mechanism
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import solve
@@ -21,6 +20,8 @@ from p2p_labeldp.mechanisms.rr_with_prior import best_kept, replacing_chance
 from p2p_labeldp.mechanisms.shuffle import permuted_within
 from p2p_labeldp.privacy import Parameters, account, account_clusters
 from p2p_labeldp.privacy.paper import centralized_epsilon
+from p2p_labeldp.scenario import MECHANISMS as KINDS
+from p2p_labeldp.scenario import OPTIONS, TRUST, LabelMechanism, PrivacyWarning, make_mechanism
 
 PURE = ("uniform_rr", "cluster_rr", "centralized", "rr_with_prior")
 

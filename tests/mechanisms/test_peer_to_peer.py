@@ -14,8 +14,9 @@ from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 from scipy import stats
 
-from p2p_labeldp.mechanisms import Parameters, Release, Rosters, SeededCoins, SystemCoins, exchange, noisy_sha256
+from p2p_labeldp.mechanisms import Release, Rosters, SeededCoins, SystemCoins, exchange, noisy_sha256
 from p2p_labeldp.mechanisms import peer_to_peer as module
+from p2p_labeldp.privacy import Parameters
 
 Reports = list[tuple[int, int, int]]  # round, user, label
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Message, Refused, Roster
 

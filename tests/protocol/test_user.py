@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms import Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host, User, user
 from p2p_labeldp.protocol.messages import (
     AUDITOR,

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
-from p2p_labeldp.privacy import account
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange
+from p2p_labeldp.privacy import Parameters, account
 
 SIZE = 10
 DELTA = 0.01

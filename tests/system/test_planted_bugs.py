@@ -29,7 +29,9 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, ShiftedCoins, audit_epsilon
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import Answer, Ask, Assignment, Message, Outgoing, Round
 from p2p_labeldp.protocol.user import WAITING, User
@@ -189,7 +191,13 @@ def traces(tmp_path: Path) -> Callable[..., Iterator[Checker]]:
             coins, path = SeededCoins(seed), tmp_path / "trace.msgpack"
             with path.open("wb") as file:
                 simulation = Simulation(
-                    population, PARAMETERS, coins, Network(), hosting="cluster", seed=seed, write=file.write
+                    population,
+                    exchange_of(PARAMETERS),
+                    coins,
+                    Network(),
+                    hosting="cluster",
+                    seed=seed,
+                    write=file.write,
                 )
                 if bug is not None:
                     put(bug, seed)(simulation)
