@@ -67,10 +67,9 @@ def command(
     engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
     with progress_bar() as progress:
         progress("data", 0, 0)
-        chosen, cut = _sized(chosen, data_dir, counted=counted, quick=quick)
-        if quick:
-            cut += f", {len(chosen_epsilons)} epsilons, {chosen_trials} trials" if not vary else f", {chosen_trials} trials"
-            chosen_counts = tuple(count for count in chosen_counts if count <= QUICK_CLUSTERS)
+        chosen, fewer = _sized(chosen, data_dir, counted=counted, quick=quick)
+        fewer += [f"{chosen_trials} trials", f"{len(chosen_epsilons)} epsilons"] if quick else []
+        cut = ", ".join(fewer)
         plan = engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
         suffix = "-clusters" if vary else ""
         place = out or Path("runs") / f"{name}-compare{suffix}{'-quick' if quick else ''}"
@@ -113,8 +112,8 @@ def _scenario(
     return str(dataset), parse_scenario(text, f"--dataset {dataset}", settings or (), seed), own
 
 
-def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: bool) -> tuple[Scenario, str]:
-    """The scenario with clusters for the users there are, cut to a preview's size; what was cut."""
+def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: bool) -> tuple[Scenario, list[str]]:
+    """The scenario with clusters for the users there are, cut to a preview's size; what was cut, piece by piece."""
     from p2p_labeldp.runs.shared import shared
 
     everyone = users = len(shared(scenario, data_dir).dataset.labels)
@@ -124,12 +123,12 @@ def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: b
         scenario = replace(scenario, data__users=users)
         said.append(f"{users:,} of {everyone:,} users")
     if scenario.clusters.method != "kmeans":
-        return scenario, ", ".join(said)
+        return scenario, said
     count = scenario.clusters.count if counted else max(1, min(MOST_CLUSTERS, everyone // USERS_PER_CLUSTER))
     if quick and count > QUICK_CLUSTERS:
         said.append(f"{QUICK_CLUSTERS} of {count} clusters")
         count = QUICK_CLUSTERS
-    return replace(scenario, clusters__count=count), ", ".join(said)
+    return replace(scenario, clusters__count=count), said
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
