@@ -174,7 +174,7 @@ def deploy(
         work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
         try:
             deployment = LocalDeployment(scenario, hosts, work, data_dir)
-            load(scenario.data, scenario.coins.seed, data_dir)  # fetched once, or missing before anyone is started
+            load(scenario.data, scenario.data_seed, data_dir)  # fetched once, or missing before anyone is started
             deployment.prepare()
             try:
                 trio.run(deployment.run, progress)

@@ -130,7 +130,7 @@ class Node:
         if self.role == "auditor":
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
-        dataset = load(scenario.data, scenario.coins.seed, data_dir)
+        dataset = load(scenario.data, scenario.data_seed, data_dir)
         self._require_same_data(state, dataset)
         parameters = parameters_of(scenario, len(dataset.classes))
         if self.role == "learner":

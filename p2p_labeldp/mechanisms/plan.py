@@ -13,6 +13,7 @@ released and for neighbours that differ in one label; where that cannot be, the 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,6 +143,10 @@ class Mechanism:
     """What may be set beside epsilon and delta; anything else is refused."""
     default_delta: Callable[[Iterable[int], int], float] = default_delta
     """Of the sizes of clusters and the number of users, where no delta is asked for."""
+    needs: str = ""
+    """A module that an extra installs."""
+    extra: str = ""
+    """That extra."""
 
 
 def mechanism_of(kind: str) -> Mechanism:
@@ -150,6 +155,13 @@ def mechanism_of(kind: str) -> Mechanism:
         raise RequestError(f"mechanism.kind is {kind!r}; one of {', '.join(MECHANISMS)}")
     found: Mechanism = importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM
     return found
+
+
+def require_installed(kind: str) -> None:
+    """Raise RequestError where the mechanism needs an extra that is missing: before anything is computed."""
+    record = mechanism_of(kind)
+    if record.needs and importlib.util.find_spec(record.needs) is None:
+        raise RequestError(f"mechanism.kind = {kind} needs {record.needs}: pip install 'p2p-labeldp[{record.extra}]'")
 
 
 def make_plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 
-from p2p_labeldp.privacy.views import SEES
+from p2p_labeldp.privacy.views import RECORDS, View
 from p2p_labeldp.reporting.recorded import Attack, Promise, Recorded
 from p2p_labeldp.scenario import ADVERSARIES, FAULTS, Scenario
 
@@ -93,7 +93,7 @@ def sees(view: str, mechanism: str) -> str:
     if view == "model":
         return "the model, and every step on the way to it"
     if mechanism == "peer_to_peer":
-        return SEES.get(view, "")
+        return RECORDS[View(view)].sees if view in tuple(View) else ""
     if view == "keeper":
         return "every noisy label and whose it is" if mechanism == "shuffle" else "every true label and whose it is"
     if view == "learner":

@@ -21,11 +21,6 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Crowd, load_crowd
-from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
-from p2p_labeldp.runs.results import stated, write_manifest
-from p2p_labeldp.runs.execute import Progress
-from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.engines.shares import (
     MOST_USERS,
     SHARES_PER_THREAD,
@@ -36,10 +31,15 @@ from p2p_labeldp.engines.shares import (
     share_bytes,
 )
 from p2p_labeldp.engines.split import Done, Record, Workers
-from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs.execute import Progress
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
+from p2p_labeldp.runs.resolve import Resolved, resolve
+from p2p_labeldp.runs.results import stated, write_manifest
+from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.runs.summary import Sizes, Summary, Worker
 from p2p_labeldp.scenario import Scenario
 
@@ -53,7 +53,7 @@ def run_crowd(
     """The scenario as resolved, and the summary. ``most``: how many users a share may have; 0 chooses."""
     began = time.perf_counter()
     tell("data", 0, 0)
-    crowd = load_crowd(scenario.data, scenario.coins.seed)
+    crowd = load_crowd(scenario.data, scenario.data_seed)
     sizes = crowd.sizes
     resolved = resolve(scenario, labels=crowd.labels, users=crowd.users, sizes=sizes.tolist())
     scenario, parameters = resolved.scenario, resolved.plan.parameters

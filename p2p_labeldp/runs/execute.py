@@ -16,7 +16,7 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of
+from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.coordinator import Target
@@ -139,6 +139,7 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     """Raise RequestError where the scenario cannot be run so."""
     if engine not in tuple(Engine) or hosting not in tuple(Hosting):
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
+    require_installed(scenario.mechanism.kind)
     if dask is not None:
         refuse_split(scenario, engine)
     if engine == Engine.VECTORIZED:

@@ -1,8 +1,4 @@
-"""The data files that a sweep reads, and digests of them: with other bytes its rows would be others.
-
-Looked for where ``data.files`` looks, under names that do not depend on the machine. What OpenML sends is not among
-them: scikit-learn checks that itself.
-"""
+"""Digests of the data files that a sweep reads: with other bytes its rows would be others."""
 
 from __future__ import annotations
 
@@ -11,17 +7,11 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from p2p_labeldp.data import data_set_of
-from p2p_labeldp.data.record import Places
+from p2p_labeldp.data.places import places, stamp
 from p2p_labeldp.scenario import Data
 
 Digests = dict[str, str | None]
 """By name; None where there is no such file."""
-
-
-def places(name: str, path: str, data_dir: Path | None) -> Places:
-    """Where each file of the data set ``name`` is; ``path`` is data.path, which csv alone reads."""
-    return data_set_of(name).places(Data(name=name, path=path), data_dir)
 
 
 def digests(sets: Iterable[tuple[str, str]], data_dir: Path | None) -> Digests:
@@ -52,14 +42,9 @@ def difference(data: Data, data_dir: Path | None, expected: Digests) -> str:
         if place is None:
             if expected[name] is not None:
                 return f"{name}: a worker has no such file"
-        elif _known(place, *_stamp(place)) != expected[name]:
+        elif _known(place, *stamp(place)) != expected[name]:
             return f"{place}: a worker's file is another one than here; results might differ"
     return ""
-
-
-def _stamp(place: Path) -> tuple[int, int]:
-    status = place.stat()
-    return status.st_mtime_ns, status.st_size
 
 
 @functools.cache
