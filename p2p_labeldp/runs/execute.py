@@ -1,0 +1,188 @@
+"""The exchange of one run by the engine that was asked for, with the scenario's adversaries and faults in place."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from p2p_labeldp.adversaries.cast import Part, cast, parts_of, refuse_players
+from p2p_labeldp.data import Dataset
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
+from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms import Coins, Randomness, make_coins, randomness_of
+from p2p_labeldp.network.faults import Faults
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.resolve import Resolved
+from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.streams import Purpose
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, how much of it is done and how much there is (0: unknown)."""
+
+Prepare = Callable[[Simulation], None]
+"""Puts other roles in place of honest ones before the actors start."""
+
+
+class Engine(StrEnum):
+    """How labels become reports."""
+
+    ACTORS = "actors"
+    VECTORIZED = "vectorized"
+
+
+class Hosting(StrEnum):
+    """How many users a task of the actors engine carries."""
+
+    USER = "user"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, eq=False)
+class Executed:
+    """A run whose exchange is over."""
+
+    resolved: Resolved
+    dataset: Dataset
+    population: Population
+    coins: Coins
+    outcome: Outcome
+    parts: tuple[Part, ...] = ()
+    """Who the adversaries were."""
+    silent: frozenset[int] = frozenset()
+    """Victims who never flipped: nothing of theirs was ever said."""
+    record: Record | None = None
+    """Who did how much of a run that was split."""
+
+    def again(self) -> Outcome:
+        """The same run without any adversaries."""
+        return run_vectorized(self.population, self.resolved.plan, self.coins, self.randomness())
+
+    def randomness(self) -> Randomness:
+        return randomness_of(self.resolved.scenario.coins, Purpose.CURATOR)
+
+
+def refuse_split(scenario: Scenario, engine: str) -> None:
+    """Raise RequestError where a run cannot be split over workers."""
+    if engine != Engine.VECTORIZED:
+        raise RequestError(f"--dask is not allowed with --engine {engine}; it must be vectorized")
+    if scenario.adversaries:
+        raise RequestError("--dask is not allowed with adversaries; run them in one process")
+    if not MECHANISMS[scenario.mechanism.kind].rounds:
+        raise RequestError(f"--dask is not allowed with {scenario.mechanism.kind}; mechanism.kind must be peer_to_peer")
+    if scenario.data.name == "crowd" and scenario.clusters.method != "given":
+        raise RequestError('clusters.method = "kmeans" is not allowed for crowd with --dask; it must be "given"')
+
+
+@contextlib.contextmanager
+def workers_at(dask: str | None) -> Iterator[Workers | None]:
+    """The workers of the Dask scheduler at an address; None without one."""
+    if dask is None:
+        yield None
+        return
+    from p2p_labeldp.engines.dask_cluster import connect
+
+    with connect(dask) as client:
+        yield DaskWorkers(client, dask)
+
+
+def execute(
+    resolved: Resolved,
+    dataset: Dataset,
+    clusters: ClusterPlan,
+    engine: str,
+    hosting: str,
+    folder: RunFolder | None,
+    workers: Workers | None,
+    prepare: Prepare | None,
+    tell: Progress,
+) -> Executed:
+    """Run the exchange; with a folder, its trace is written there as it happens."""
+    scenario = resolved.scenario
+    population = Population(dataset.features, dataset.labels, clusters)
+    coins = make_coins(scenario.coins.source, scenario.coins.seed)
+    faults = faults_of(scenario, len(dataset.labels))
+    done = Executed(resolved, dataset, population, coins, Outcome(dataset.labels, []))
+    if engine == Engine.ACTORS:
+        simulation = _simulation(done, faults, hosting, folder, tell)
+        if scenario.defences.check_assignment:
+            simulation.coordinator.centres = clusters.centres
+        parts = cast(simulation, scenario)
+        if prepare is not None:
+            prepare(simulation)
+        outcome = simulation.run()
+        silent = frozenset(p.victim for p in parts if p.victim is not None and not simulation.users[p.victim].flipped)
+        return dataclasses.replace(done, outcome=outcome, parts=parts, silent=silent)
+    tell("exchange", 0, 0)
+    record: Record | None = None
+    if workers is None:
+        outcome = done.again()
+    else:
+        outcome, record = run_split(population, resolved.plan.parameters, coins, workers, tell=tell)
+    if faults is not None:
+        unused = "the scenario's faults were left out: the vectorized engine sends no messages"
+        outcome = dataclasses.replace(outcome, warnings=[unused])
+    parts = parts_of(scenario, len(dataset.labels))
+    return dataclasses.replace(done, outcome=outcome, parts=parts, record=record)
+
+
+def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None) -> None:
+    """Raise RequestError where the scenario cannot be run so."""
+    if engine not in tuple(Engine) or hosting not in tuple(Hosting):
+        raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
+    if dask is not None:
+        refuse_split(scenario, engine)
+    if engine == Engine.VECTORIZED:
+        refuse_players(scenario)
+
+
+def _simulation(
+    done: Executed, faults: Faults | None, hosting: str, folder: RunFolder | None, tell: Progress
+) -> Simulation:
+    resolved = done.resolved
+    scenario, parameters = resolved.scenario, resolved.plan.parameters
+    total = expected_messages(len(done.dataset.labels), parameters)
+
+    def on_batch(sent: int) -> None:
+        tell("messages", sent, total)
+        if folder is not None:
+            folder.messages = sent
+
+    simulation = Simulation(
+        done.population,
+        resolved.plan,
+        done.coins,
+        scenario.network,
+        hosting=hosting,
+        seed=scenario.coins.seed,
+        randomness=done.randomness(),
+        faults=faults,
+        write=folder.open_trace().write if folder is not None else lambda _: None,
+        on_batch=on_batch,
+    )
+    simulation.host.defend(scenario.defences, scenario.clusters)
+    return simulation
+
+
+def faults_of(scenario: Scenario, users: int) -> Faults | None:
+    """The scenario's faults, checked against the users there are; None where it has none."""
+    if not scenario.faults:
+        return None
+    network = scenario.network
+    # The coordinator's limits, and the learner's on the last reports.
+    over = network.hello_limit + (scenario.mechanism.rounds + 1) * network.round_limit
+    return Faults(scenario.faults, users, scenario.coins.seed, over)
+
+
+def expected_messages(users: int, parameters: Parameters) -> int:
+    """About how many messages a run sends: hello, assignment, goodbye; then ask, answer, report, done, round."""
+    per_round = 3 + parameters.theta
+    return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))

@@ -1,0 +1,84 @@
+"""A scenario resolved: its noise calibrated, its mechanism planned, its delta chosen. The same for everyone who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms.plan import Plan, make_plan, mechanism_of
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.scenario import MECHANISMS, Scenario, replace
+
+_SECTION = ("theta", "noise", "rounds")  # keys that are parameters of the exchange, not options of a mechanism
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """What a run goes by."""
+
+    scenario: Scenario
+    """With the alpha that its epsilon asks for."""
+    plan: Plan
+    delta: float
+    """Of every guarantee that has one."""
+    target: float | None
+    """The epsilon that was asked for."""
+
+
+def parameters_of(scenario: Scenario, labels: int) -> Parameters:
+    """The exchange's parameters, checked against the number of labels, which only the data knows."""
+    mechanism = scenario.mechanism
+    if labels < 2:
+        where = f"{scenario.data.label_column} of {scenario.data.path}" if scenario.data.path else scenario.data.name
+        raise RequestError(f"data: {where} has one label only; at least two are needed")
+    flipping = MECHANISMS[mechanism.kind].flips and mechanism.epsilon == 0
+    if scenario.learner.correct_flips and flipping and mechanism.alpha == (labels - 1) / labels:
+        raise RequestError(
+            f"learner.correct_flips is not possible at mechanism.alpha = {mechanism.alpha:g}: "
+            f"with {labels} labels the noise is uniform; choose another alpha"
+        )
+    return Parameters(
+        alpha=mechanism.alpha,
+        theta=mechanism.theta,
+        labels=labels,
+        noise=mechanism.noise,
+        rounds=mechanism.rounds,
+        minimum_size=scenario.clusters.minimum_size if scenario.defences.abstain else 1,
+    )
+
+
+def options_of(scenario: Scenario) -> dict[str, Any]:
+    """The keys of ``[mechanism]`` that its kind reads; 0 is not given where an epsilon stands for it."""
+    mechanism = scenario.mechanism
+    found: dict[str, Any] = {}
+    for key in MECHANISMS[mechanism.kind].keys:
+        name = "lambda_" if key == "lambda" else key
+        value = getattr(mechanism, name)
+        solved = key in MECHANISMS[mechanism.kind].instead and (mechanism.epsilon > 0 if key == "alpha" else value == 0)
+        if key not in _SECTION and not solved:
+            found[name] = value
+    return found
+
+
+def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]) -> Resolved:
+    """The scenario's plan for ``users`` in clusters of ``sizes``, one for each cluster."""
+    mechanism = scenario.mechanism
+    parameters = parameters_of(scenario, labels)
+    everyone = [int(size) for size in sizes]
+    taking_part = [size for size in everyone if size >= max(1, parameters.minimum_size)]
+    delta = scenario.privacy.delta or mechanism_of(mechanism.kind).default_delta(taking_part, users)
+    plan = make_plan(
+        mechanism.kind,
+        labels=labels,
+        sizes=everyone,
+        epsilon=mechanism.epsilon,
+        delta=delta,
+        parameters=parameters,
+        **options_of(scenario),
+    )
+    target = mechanism.epsilon or None
+    if target and "alpha" in MECHANISMS[mechanism.kind].keys:
+        scenario = replace(scenario, mechanism__alpha=plan.parameters.alpha, mechanism__epsilon=0.0)
+    return Resolved(scenario, plan, delta, target)

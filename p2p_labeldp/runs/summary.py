@@ -1,0 +1,193 @@
+"""What is said of a finished run: one typed record, written and read by this code alone.
+
+``summary.json`` is this record; terminal, pages, sweeps and audits read it and compute nothing again. A folder may have
+come from anywhere, so that reading checks every field. Infinite numbers are the string "inf".
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.privacy import Guarantee, View, read_guarantee
+
+VERSION = 2
+"""Of summary.json; raised where a field changes its meaning or goes."""
+
+Count = Annotated[int, Meta(ge=0, lt=2**53)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Size = Annotated[float, Meta(ge=0)]
+
+
+class Sizes(Struct, frozen=True):
+    """Users of a cluster."""
+
+    smallest: Count
+    median: Size | None
+    largest: Count
+
+
+class Rate(Struct, frozen=True):
+    """The true positive rate of an attack at a false positive rate."""
+
+    false_rate: Share
+    value: float
+    low: float
+    high: float
+    bound: float | None = None
+
+
+class Attack(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One adversary's row: a game with an advantage, a push with shares, or a note."""
+
+    number: Count
+    kind: str
+    members: Count = 0
+    view: str = ""
+    cluster_size: Count | None = None
+    attack: str = ""
+    trials: Count = 0
+    confidence: Share | None = None
+    advantage: tuple[float, float, float] | None = None
+    bound: float | None = None
+    bound_exact: bool | None = None
+    reconstruction: tuple[float, float, float] | None = None
+    true_rates: tuple[Rate, ...] = ()
+    beaten: tuple[str, ...] = ()
+    others: dict[str, float] = {}
+    note: str = ""
+    pushed_label: int | None = None
+    share: Share | None = None
+    honest_share: Share | None = None
+    honest_accuracy: Share | None = None
+    pushes: bool = False
+    """Whether it is a push, whatever came of it."""
+
+
+class Adversary(Struct, frozen=True, omit_defaults=True):
+    """Who belongs to one entry of ``[[adversaries]]``."""
+
+    kind: str
+    members: tuple[Count, ...] = ()
+    victim: Count | None = None
+
+
+class Fault(Struct, frozen=True):
+    """How often a rule of ``[[faults]]`` fired."""
+
+    rule: str
+    fired: Count
+
+
+class Worker(Struct, frozen=True):
+    """What a worker did of a run that was split."""
+
+    worker: str
+    shares: Count
+    users: Count
+    cpu_seconds: Size
+    peak_bytes: Count
+
+
+class Curve(Struct, frozen=True):
+    """delta(epsilon) of one view at some points, never below the account's."""
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+    how: Literal["account", "flips", "implied"]
+    sizes: tuple[Count, ...] = ()
+    """Of the clusters whose curve it is, where there are others."""
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """A finished run, simulated or deployed. What needs everyone's true label is None in a deployment."""
+
+    version: Literal[2] = 2
+    users: Count
+    labels: Annotated[int, Meta(ge=1, lt=2**15)]
+    clusters: Count
+    reports: Count
+    messages: Count
+    seed: Count | None
+    """None where the coins were the operating system's, or the seed is kept apart."""
+    coins: Literal["seeded", "system"]
+    engine: Literal["actors", "vectorized", "deployment"]
+    hosting: Literal["user", "cluster"] | None = None
+    hosts: Count | None = None
+    noisy_sha256: str
+    mechanism: str
+    trust: str
+    alpha: Share
+    target_epsilon: Size | None = None
+    accuracy: Share | None = None
+    accuracy_reason: str = ""
+    """Why there is no accuracy."""
+    nonprivate_accuracy: Share | None = None
+    majority_accuracy: Share | None = None
+    privacy: dict[View, Guarantee]
+    headline: View
+    """The view to lead with: the strongest adversary that is present."""
+    cluster_sizes: Sizes
+    merged_clusters: Count = 0
+    phi: float | None = None
+    psi: float | None = None
+    purity: Share | None = None
+    messages_by_kind: dict[str, Count] = {}
+    outcomes_by_round: tuple[dict[str, Count], ...] = ()
+    missing: tuple[Count, ...] = ()
+    missing_hosts: tuple[str, ...] = ()
+    withheld: tuple[Count, ...] = ()
+    """Clusters that released nothing, since the target no longer held for them."""
+    adversaries: tuple[Adversary, ...] = ()
+    attacks: tuple[Attack, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    delivery: dict[str, Count] = {}
+    warnings: tuple[str, ...] = ()
+    curves: dict[str, Curve] = {}
+    virtual_seconds: Size | None = None
+    workers: tuple[Worker, ...] | None = None
+    seconds: Size = 0.0
+    out: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, as ``summary.json`` and ``--json`` have them."""
+        found: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name == "privacy":
+                found[name] = {str(view): guarantee.stated() for view, guarantee in value.items()}
+            else:
+                found[name] = msgspec.to_builtins(value, str_keys=True)
+        return found
+
+
+def write_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
+def read_summary(path: Path) -> Summary:
+    """A summary that ``Summary.as_json`` wrote, or one line that says what is wrong with it."""
+    try:
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("not an object")
+        if found.get("version") != VERSION:
+            told = found.get("version", 1)
+            raise RequestError(f"{path}: a summary of version {told}; this program reads version {VERSION}: run it again")
+        privacy = found.pop("privacy", None)
+        if not isinstance(privacy, dict):
+            raise ValueError("privacy is missing or no object")
+        stated = {View(view): read_guarantee(view, guarantee) for view, guarantee in privacy.items()}
+        summary = msgspec.convert(found | {"privacy": {}}, Summary, str_keys=True)
+        if summary.headline not in stated:
+            raise ValueError(f"headline is {summary.headline}, of which privacy says nothing")
+        return msgspec.structs.replace(summary, privacy=stated)
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise RequestError(f"{path}: not the summary of a run: {error}") from None
