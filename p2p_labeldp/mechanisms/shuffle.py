@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.coins import Randomness
-from p2p_labeldp.mechanisms.exchange import Rosters, flips_for
+from p2p_labeldp.mechanisms.exchange import Rosters
+from p2p_labeldp.mechanisms.peer_to_peer import flips_for
 from p2p_labeldp.mechanisms.plan import Holder, Labels, Mechanism, Plan, Request, Work, spends
 from p2p_labeldp.privacy import Guarantee, View, account
 
