@@ -18,16 +18,14 @@ TRUST = (
 
 def flips_for(request: Request, view: View) -> Flips:
     """The flips that keep the view to what was asked for, or what given ones cost."""
-    if not request.sizes:
-        raise RequestError(
-            f"clusters.minimum_size is {request.parameters.minimum_size}; every cluster is smaller, and abstains"
-        )
     sought = replace(request.parameters, labels=request.labels)
     if request.epsilon is None:
         if "alpha" not in request.options:
             request.needed_epsilon(" unless mechanism.alpha is given")
         sought = replace(sought, alpha=float(request.options["alpha"]))
         return given_flips(view, sought, request.sizes, request.delta)
+    if "alpha" in request.options:
+        raise RequestError(f"mechanism.alpha is given beside mechanism.epsilon = {request.epsilon:g}; leave one out")
     return flips(view, sought, request.sizes, request.epsilon, request.delta)
 
 
