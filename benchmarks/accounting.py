@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from scipy import stats
 
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.privacy.account import _epsilon, _epsilon_answer
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.worst import worst_epsilon
@@ -105,7 +105,7 @@ def main() -> None:
         print(f"  {n:>8} {alpha:>6} {theta:>6} {seconds:>9.3f}  {found.value:.9f}{kind}", flush=True)
     if large:
         for theta in (1.0, 0.5):
-            quick = account("learner", cluster_size=10**6, alpha=0.1, theta=theta, thorough=False)
+            quick = account("learner", Parameters(alpha=0.1, theta=theta), cluster_size=10**6, thorough=False)
             answer, seconds = timed(lambda q=quick: q.get_epsilon(1e-12))
             print(
                 f"  {10**6:>8} {0.1:>6} {theta:>6} {seconds:>9.3f}  {answer.epsilon:.9f}  {answer.method}, not thorough"
@@ -114,7 +114,7 @@ def main() -> None:
     print("A run with 100 distinct cluster sizes (200 to 596), theta 0.5, with everything that stands beside:")
     from p2p_labeldp.privacy import account_clusters
 
-    _, seconds = timed(lambda: account_clusters("learner", range(200, 600, 4), 1e-6, alpha=0.1, theta=0.5))
+    _, seconds = timed(lambda: account_clusters("learner", Parameters(alpha=0.1, theta=0.5), range(200, 600, 4), 1e-6))
     print(f"  {seconds:.2f} s")
 
 

@@ -82,19 +82,20 @@ def deployed(users: int) -> dict[str, float]:
 
 def in_memory(users: int) -> tuple[float, str]:
     """CPU seconds of the same exchange with one task per cluster, and the data set it gives."""
-    from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
-
     from p2p_labeldp.data import load
     from p2p_labeldp.engines.actors import Simulation
     from p2p_labeldp.engines.outcome import Population
     from p2p_labeldp.mechanisms.coins import make_coins
+    from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+    from p2p_labeldp.runs.clusters import ClusterPlan
+    from p2p_labeldp.runs.resolve import parameters_of
 
     chosen = scenario(users)
     dataset = load(chosen.data, 0)
     plan = ClusterPlan(chosen, users, dataset.given_clusters)
     simulation = Simulation(
         Population(dataset.features, dataset.labels, plan),
-        parameters_of(chosen, 2),
+        exchange_of(parameters_of(chosen, 2)),
         make_coins("seeded", 0),
         chosen.network,
         hosting="cluster",

@@ -30,8 +30,10 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.engines.actors import Simulation, quiet_collector
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange, noisy_sha256
-from p2p_labeldp.mechanisms.peer_to_peer import BLOCK
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange, noisy_sha256
+from p2p_labeldp.mechanisms.exchange import BLOCK
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import Features
 from p2p_labeldp.scenario import Network
 
@@ -55,7 +57,7 @@ def population_of(users: int) -> Population:
 
 
 def simulation_of(users: int, **options: object) -> Simulation:
-    return Simulation(population_of(users), PARAMETERS, SeededCoins(SEED), Network(), **options)  # type: ignore[arg-type]
+    return Simulation(population_of(users), exchange_of(PARAMETERS), SeededCoins(SEED), Network(), **options)  # type: ignore[arg-type]
 
 
 def bare_loop(simulation: Simulation) -> Outcome:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from p2p_labeldp.adversaries.poisoning import poisoned_reports, poisoned_share, poisoned_share_alone
 from p2p_labeldp.data import Dataset, kmeans_clusters, load
 from p2p_labeldp.learning import fit_softmax, one_hot, trimmed_reports, unflip
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import Data
 
 FRACTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

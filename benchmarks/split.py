@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 
 from p2p_labeldp.data import load_crowd
-from p2p_labeldp.engines import run
 from p2p_labeldp.engines.shares import SHARES_PER_THREAD, most_users, share_bytes
 from p2p_labeldp.engines.split import peak_memory
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange, noisy_sha256
+from p2p_labeldp.experiments import run
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange, noisy_sha256
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import Scenario, parse_scenario
 
 CLUSTER_SIZE = 1_000

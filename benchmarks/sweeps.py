@@ -24,8 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from p2p_labeldp.engines.sweeps import Plan, make_plan, sweep
-
+from p2p_labeldp.experiments.sweeps import Plan, make_plan, sweep
 from p2p_labeldp.scenario import parse_scenario
 
 SCENARIO = """

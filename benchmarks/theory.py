@@ -31,9 +31,9 @@ from p2p_labeldp.mechanisms.catalogue import LabelMechanism, Noisy, make_mechani
 from p2p_labeldp.data import Dataset, kmeans_clusters, load
 from p2p_labeldp.data.quality import phi
 from p2p_labeldp.learning import fit_softmax, one_hot
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange
 from p2p_labeldp.mechanisms.centralized import corrected_targets
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import Data
 
 L2 = 1e-4
@@ -302,7 +302,7 @@ def subsampling(out: Path, quick: bool) -> None:
         series["without exchange"].append(math.log((1 - alpha - delta / theta) / alpha))
         said_one = [generator.binomial(draws, theta * chance) for chance in (alpha, 1 - alpha)]
         series["without exchange, measured"].append(math.log(said_one[1] / said_one[0]))
-        accountant = account("learner", cluster_size=size, alpha=alpha, theta=theta)
+        accountant = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=size)
         series["with exchange"].append(accountant.get_epsilon(delta).epsilon)
     show(f"Subsampling, n = {size}, alpha = {alpha:g}, delta = 1/n^2; the flips alone give {local:.4f}", "theta",
          thetas, series)  # fmt: skip

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from p2p_labeldp.cli import main as command
 from p2p_labeldp.cli.run import summary_table
-from p2p_labeldp.engines import run
+from p2p_labeldp.experiments import run
 from p2p_labeldp.reporting import write_report
 from p2p_labeldp.scenario import load_scenario
 

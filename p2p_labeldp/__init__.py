@@ -2,8 +2,10 @@
 
 >>> from p2p_labeldp import load_scenario, run
 >>> finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
->>> round(finished.summary["accuracy"], 3), round(finished.summary["privacy"]["learner"]["epsilon"], 2)
-(0.891, 0.79)
+>>> {"accuracy": round(finished.summary["accuracy"], 3)}
+{'accuracy': 0.891}
+>>> round(finished.summary["privacy"]["learner"]["epsilon"], 2)
+0.79
 """
 
 from __future__ import annotations

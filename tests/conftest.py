@@ -1,14 +1,31 @@
-"""What tests share: small scenarios that run in a blink."""
+"""What tests share: how strict they are, wherever they run, and small scenarios that run in a blink.
+
+Tests run the same way beside any other pytest plugin, in any order, in the background and on a busy machine: warnings
+are errors unless a plugin is their origin, hypothesis draws the same examples every time and measures no time, and
+processes have the interrupts that they have in a terminal where a test asks for it (``interruptible``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each of the processes that share the cores; before numpy
+
+import hypothesis
 import numpy as np
 import pytest
 
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.scenario import Scenario, parse_scenario
+
+hypothesis.settings.register_profile(
+    "anywhere", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("anywhere")
 
 SMALL = """
 [data]
@@ -24,6 +41,31 @@ alpha = 0.3
 theta = 0.7
 rounds = 2
 """
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whatever warns during a test fails it, libraries included; what plugins have to say is theirs."""
+    modules = {plugin.__name__ for plugin in config.pluginmanager.get_plugins() if isinstance(plugin, ModuleType)}
+    plugins = {name.partition(".")[0] for name in modules} - {"_pytest", "tests"}
+    strict = pytest.mark.filterwarnings("error", rf"default:::({'|'.join(sorted(plugins))})(\.|$)")
+    for item in items:
+        item.add_marker(strict, append=False)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts, here and in processes started meanwhile, also where a shell in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ import warnings
 
 import numpy as np
 import pytest
-from p2p_labeldp.mechanisms.catalogue import KINDS
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
 from sklearn.datasets import load_digits, make_blobs
@@ -22,6 +21,7 @@ from p2p_labeldp import estimator as module
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.estimator import LabelPrivateClassifier, pooled_targets, weighted_rows
 from p2p_labeldp.learning import fit_softmax, one_hot
+from p2p_labeldp.scenario import MECHANISMS as KINDS
 
 DIGITS, NAMES = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16

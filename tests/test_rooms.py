@@ -12,7 +12,7 @@ import p2p_labeldp
 
 ROOMS = (
     "errors", "streams", "scenario", "data", "privacy", "mechanisms", "learning", "protocol", "network", "audit",
-    "adversaries", "engines", "estimator", "deployment", "reporting", "cli",
+    "adversaries", "engines", "runs", "experiments", "estimator", "deployment", "reporting", "cli",
 )  # fmt: skip
 PACKAGE = Path(p2p_labeldp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))

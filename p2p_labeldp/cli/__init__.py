@@ -117,5 +117,15 @@ def _say(status: int, message: str) -> int:
 
 def script() -> None:
     """The console script. To be asked to stop is to be interrupted."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell in the background has it ignored. Ctrl-C stays without effect, but SIGTERM must find someone who
+        # handles an interrupt: trio does so only where it finds Python's own handler.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main())
+
+
+def _interrupt(*_: object) -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.raise_signal(signal.SIGINT)

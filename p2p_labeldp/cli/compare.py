@@ -1,84 +1,134 @@
-"""``p2p-labeldp compare``: accuracy against total epsilon, as a table, a CSV file and a figure."""
+"""``p2p-labeldp compare``: accuracy against total epsilon, as a tidy table and a figure."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, find_scenario, print_json, progress_bar
-from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import parse_scenario, replace
+from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
-QUICK_USERS = 5000
+if TYPE_CHECKING:
+    from p2p_labeldp.reporting.comparison import Panel
+
+QUICK_USERS, QUICK_CLUSTERS, QUICK_TRIALS, QUICK_EPSILONS = 5000, 30, 2, (0.1, 0.5, 2.0)
+MOST_CLUSTERS, USERS_PER_CLUSTER = 100, 50  # where no scenario says how many
 
 
 def command(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="[SCENARIO]", help="A TOML file, or a shipped name.")
+        str | None, typer.Argument(metavar="[SCENARIO]", help="A TOML file, a shipped name, or a CSV file.")
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="A data set by name, instead of a scenario.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label's column of a CSV file.")] = None,
     epsilons: Annotated[str | None, typer.Option(help="Total epsilons, separated by commas.")] = None,
     mechanisms: Annotated[str | None, typer.Option(help="Mechanisms, e.g. 'uniform_rr cluster_rr:tau=0.05'.")] = None,
     trials: Annotated[int | None, typer.Option(help="Models per point; 5 if not given.")] = None,
     vary: Annotated[str | None, typer.Option(help="clusters: vary their number at epsilon 0.5 instead.")] = None,
     counts: Annotated[str | None, typer.Option(help="Numbers of clusters for --vary, separated by commas.")] = None,
-    delta: Annotated[float, typer.Option(help="For mechanisms that need one; 0 takes 1/users.")] = 0.0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A preview in a minute: fewer users, points and trials.")
+        bool, typer.Option("--quick", help="A preview in a minute: fewer users, clusters, points and trials.")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes on this machine; -1, or not given: one for each core.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each.")
+    ] = None,
     seed: Seed = None,
     data_dir: DataDir = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The folder; runs/NAME-compare if not given.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare mechanisms on one data set. Stopped and started again, it goes on where it was."""
-    if (scenario is None) == (dataset is None):
-        raise RequestError("name a scenario or --dataset, one of the two")
+    """Compare mechanisms on one data set. Stopped, even killed, and started again, it resumes where it left off."""
+    if workers is not None and dask is not None:
+        raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     if vary not in (None, "clusters"):
         raise RequestError(f"--vary {vary} is not allowed; it must be clusters")
-    if not 0 <= delta < 1:
-        raise RequestError(f"--delta {delta:g} is not allowed; it must be at least 0 and below 1")
-    if scenario is not None:
-        name, chosen = Path(scenario).stem, find_scenario(scenario, settings, seed)
-    else:
-        text = f'[data]\nname = "{dataset}"\n[clusters]\ncount = 100'
-        name, chosen = str(dataset), parse_scenario(text, f"--dataset {dataset}", settings or (), seed)
+    if counts and not vary:
+        raise RequestError("--counts is for --vary clusters")
     from p2p_labeldp.experiments import compare as engine
-    from p2p_labeldp.reporting.comparison import draw_comparison
+    from p2p_labeldp.experiments.sweeps import sweep
+    from p2p_labeldp.reporting.comparison import Panel, draw_comparison, summarise
 
-    asked = _numbers("--epsilons", epsilons)
-    if quick:
-        if chosen.data.users == 0 or chosen.data.users > QUICK_USERS:
-            few = {"digits": 0, "breast_cancer": 0}.get(chosen.data.name, QUICK_USERS)
-            chosen = replace(chosen, data__users=few, clusters__count=min(chosen.clusters.count, 30))
-        trials = trials or 2
-        asked = asked or (0.1, 0.5, 2.0)
-    varied = tuple(map(int, _numbers("--counts", counts))) or engine.CLUSTER_COUNTS if vary else ()
-    plan = engine.Plan(
-        chosen,
-        tuple(mechanisms.split()) if mechanisms else engine.MECHANISMS,
-        (asked or (engine.VARIED_EPSILON,)) if vary else (asked or engine.EPSILONS),
-        varied,
-        5 if trials is None else trials,
-        delta,
-    )
-    suffix = "-clusters" if vary else ""
-    place = out or Path("runs") / f"{name}-compare{suffix}{'-quick' if quick else ''}"
+    curves = [engine.parse_curve(text) for text in (mechanisms.split() if mechanisms else engine.COMPARED)]
+    asked = _numbers("--epsilons", epsilons) or (QUICK_EPSILONS if quick and not vary else ())
+    chosen_epsilons = asked or ((engine.VARIED_EPSILON,) if vary else engine.EPSILONS)
+    chosen_counts = _whole("--counts", counts) or engine.CLUSTER_COUNTS if vary else ()
+    chosen_trials = trials if trials is not None else QUICK_TRIALS if quick else 5
+    name, chosen, counted = _scenario(scenario, dataset, label, settings, seed)
+    # What is wrong with the request is said before the data is looked at.
+    engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
     with progress_bar() as progress:
-        rows = engine.compare(plan, place, data_dir=data_dir, workers=workers, progress=progress)
-    found = engine.summarise(rows)
-    figures = draw_comparison(found, place / "compare", rows[0].dataset, by_clusters=vary is not None)
+        progress("data", 0, 0)
+        chosen, fewer = _sized(chosen, data_dir, counted=counted, quick=quick)
+        fewer += [f"{chosen_trials} trials", f"{len(chosen_epsilons)} epsilons"] if quick else []
+        cut = ", ".join(fewer)
+        plan = engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
+        suffix = "-clusters" if vary else ""
+        place = out or Path("runs") / f"{name}-compare{suffix}{'-quick' if quick else ''}"
+        found = sweep(
+            plan, place, workers=-1 if workers is None else workers, dask=dask, data_dir=data_dir, progress=progress
+        )
+        if not found.rows:
+            raise RunError(f"no row could be computed; the first failed since {found.failures[0]['reason']}")
+        points = engine.points(found.rows, chosen.clusters.count)
+        panel = Panel(chosen.data.name, points, "clusters" if vary else "epsilon", cut)
+        progress("figure", 0, 0)
+        figures = draw_comparison([panel], place / "compare")
     if as_json:
-        print_json({"nonprivate_accuracy": rows[0].nonprivate_accuracy, "points": found, "out": str(place)})
-        return
-    console.print(f"{rows[0].dataset}: {rows[0].nonprivate_accuracy:.4f} without privacy; below, accuracy over that.\n")
-    console.print(_table(found, by_clusters=vary is not None))
-    console.print(f"\nRows: {place / engine.ROWS}; figures: {', '.join(map(str, figures))}", soft_wrap=True)
+        told = {"points": summarise(panel), "failures": list(found.failures), "preview": cut or None}
+        truth = points[0].nonprivate_accuracy
+        print_json({"nonprivate_accuracy": truth, "purity": points[0].purity, **told, "out": str(place)})
+    else:
+        _print(panel, place, figures)
+    if found.failures:
+        first = found.failures[0]["reason"]
+        raise RunError(f"{len(found.failures)} rows failed, see {place / 'failures.csv'}; the first: {first}")
+
+
+def _scenario(
+    scenario: str | None, dataset: str | None, label: str | None, settings: list[str] | None, seed: int | None
+) -> tuple[str, Scenario, bool]:
+    """A name for the folder, the scenario, and whether it says how many clusters there are."""
+    if (scenario is None) == (dataset is None):
+        raise RequestError("name a scenario or --dataset, one of the two")
+    own = any(text.strip().startswith("clusters.count") for text in settings or ())
+    if scenario is not None and scenario.endswith(".csv"):
+        text = f'[data]\nname = "csv"\npath = {json.dumps(scenario)}\n'
+        text += "" if label is None else f"label_column = {json.dumps(label)}\n"
+        return Path(scenario).stem, parse_scenario(text, scenario, settings or (), seed), own
+    if label is not None:
+        raise RequestError("--label is for a CSV file; elsewhere use --set data.label_column=COLUMN")
+    if scenario is not None:
+        return Path(scenario).stem, find_scenario(scenario, settings, seed), True
+    text = f"[data]\nname = {json.dumps(dataset)}\n"
+    return str(dataset), parse_scenario(text, f"--dataset {dataset}", settings or (), seed), own
+
+
+def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: bool) -> tuple[Scenario, list[str]]:
+    """The scenario with clusters for the users there are, cut to a preview's size; what was cut, piece by piece."""
+    from p2p_labeldp.runs.shared import shared
+
+    everyone = users = len(shared(scenario, data_dir).dataset.labels)
+    said = []
+    if quick and users > QUICK_USERS:
+        users = QUICK_USERS
+        scenario = replace(scenario, data__users=users)
+        said.append(f"{users:,} of {everyone:,} users")
+    if scenario.clusters.method != "kmeans":
+        return scenario, said
+    count = scenario.clusters.count if counted else max(1, min(MOST_CLUSTERS, everyone // USERS_PER_CLUSTER))
+    if quick and count > QUICK_CLUSTERS:
+        said.append(f"{QUICK_CLUSTERS} of {count} clusters")
+        count = QUICK_CLUSTERS
+    return replace(scenario, clusters__count=count), said
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
@@ -88,18 +138,42 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...]:
         raise RequestError(f"{option} {text} is not allowed; write numbers separated by commas") from None
 
 
-def _table(points: list[dict[str, Any]], *, by_clusters: bool) -> Table:
-    across = "clusters" if by_clusters else "epsilon"
-    columns = sorted({point[across] for point in points})
+def _whole(option: str, text: str | None) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        found = (0,)
+    if any(count < 1 for count in found):
+        raise RequestError(f"{option} {text} is not allowed; write whole numbers from 1, separated by commas")
+    return found
+
+
+def _print(panel: Panel, place: Path, figures: list[Path]) -> None:
+    from p2p_labeldp.experiments.sweeps.tables import ROWS
+    from p2p_labeldp.reporting.comparison import caption, curve_label
+
+    console.print(f"{panel.title}: {caption(panel)}.", soft_wrap=True)
+    console.print("Accuracy over the non-private accuracy:\n")
+    console.print(_table(panel))
+    console.print()
+    for mine in panel.lines().values():
+        console.print(curve_label(mine, with_epsilon=panel.across == "clusters"), soft_wrap=True, markup=False)
+    console.print(f"\nRows: {place / ROWS}; figures: {', '.join(map(str, figures))}", soft_wrap=True, markup=False)
+
+
+def _table(panel: Panel) -> Table:
+    from p2p_labeldp.reporting.sweeps import estimate
+
+    columns = panel.values()
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column(across, no_wrap=True)
+    table.add_column(panel.across, no_wrap=True)
     for value in columns:
         table.add_column(f"{value:g}", justify="right")
-    for mechanism in dict.fromkeys(point["mechanism"] for point in points):
+    for (name, epsilon), mine in panel.lines().items():
         cells = []
         for value in columns:
-            point = next(p for p in points if p["mechanism"] == mechanism and p[across] == value)
-            spread = "" if point["spread"] is None else f"±{point['spread']:.2f}"
-            cells.append(f"{point['ratio']:.3f}{spread}")
-        table.add_row(mechanism, *cells)
+            known = estimate(point.ratio for point in mine if getattr(point, panel.across) == value)
+            half = "" if known is None or known.half_width is None else f"±{known.half_width:.3f}"
+            cells.append("-" if known is None else f"{known.mean:.3f}{half}")
+        table.add_row(f"{name}, epsilon {epsilon:g}" if epsilon else name, *cells)
     return table

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.deployment import tell_withheld, with_deployment, with_settings
 from p2p_labeldp.cli.output import (
     DataDir,
     Json,
@@ -53,3 +53,4 @@ def command(
         print_json(summary.as_json())
     else:
         console.print(summary_table(summary))
+    tell_withheld(summary.withheld)

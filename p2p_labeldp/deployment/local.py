@@ -29,6 +29,7 @@ from p2p_labeldp.scenario import Scenario, replace
 
 LAST_LINES = 5  # of a node that died
 PATIENCE = 5.0  # seconds between asking a process to stop and stopping it
+WITHHELD = 1  # status of a learner to which some clusters released nothing: results are there, the target is not kept
 MAX_LINE = 1 << 16  # bytes of a log line; nodes write shorter ones
 
 Progress = Callable[[str, int, int], None]
@@ -127,7 +128,7 @@ class LocalDeployment:
                 for line in lines:
                     self._read(child, line.decode("utf-8", "replace"), progress)
         status = await child.process.wait()
-        if status != 0:
+        if status != 0 and not (child.name == "learner" and status == WITHHELD):
             await trio.sleep(0.2)  # others may be about to say more of the same cause
             said = " | ".join(child.last) or "nothing"
             raise RunError(f"{child.name} died with status {status}; it last said: {said}")
@@ -174,7 +175,7 @@ def deploy(
         work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
         try:
             deployment = LocalDeployment(scenario, hosts, work, data_dir)
-            load(scenario.data, scenario.coins.seed, data_dir)  # fetched once, or missing before anyone is started
+            load(scenario.data, scenario.data_seed, data_dir)  # fetched once, or missing before anyone is started
             deployment.prepare()
             try:
                 trio.run(deployment.run, progress)

@@ -8,8 +8,8 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.mechanisms import Coins, Plan, Randomness, release
 
 
-def run_vectorized(population: Population, plan: Plan, coins: Coins, randomness: Randomness) -> Outcome:
-    """Cluster everyone and run every round."""
+def run_vectorized(population: Population, plan: Plan, coins: Coins, randomness: Randomness | None = None) -> Outcome:
+    """Cluster everyone and run every round; ``randomness`` is for those who work on everyone's labels."""
     users = len(population.labels)
     clusters = np.asarray(population.cluster(np.arange(users), population.features), dtype=np.int64)
     found = release(plan, population.labels, clusters, coins, randomness)

@@ -192,7 +192,7 @@ def setting_of_scenario(
 ) -> Setting:
     """The worst of the clusters that a scenario makes."""
     _require_known(scenario, view, "this scenario")
-    dataset = load(scenario.data, scenario.coins.seed, data_dir)
+    dataset = load(scenario.data, scenario.data_seed, data_dir)
     users = len(dataset.labels)
     clusters = ClusterPlan(scenario, users, dataset.given_clusters)
     resolved = resolve_for(scenario, dataset, clusters)

@@ -31,6 +31,7 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins, SeededRandomness
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.mechanisms.plan import Plan, make_plan
 from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import Network
@@ -204,8 +205,9 @@ def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View
 
 def _plan(game: Game) -> Plan:
     """Of the exchange; or users hand their noisy labels to a shuffler, once: so there is one round."""
-    kind = "shuffle" if game.view == "shuffle" else "peer_to_peer"
-    if kind == "shuffle" and game.parameters.rounds > 1:
-        raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
     parameters = game.parameters
-    return make_plan(kind, labels=parameters.labels, sizes=(), parameters=parameters, alpha=parameters.alpha)
+    if game.view != "shuffle":
+        return exchange_of(parameters)
+    if parameters.rounds > 1:
+        raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
+    return make_plan("shuffle", labels=parameters.labels, sizes=(), parameters=parameters, alpha=parameters.alpha)

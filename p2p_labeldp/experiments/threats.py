@@ -41,7 +41,7 @@ def threats(
     """Load the data, cluster the users, and account for every view."""
     tell = progress or (lambda stage, done, total: None)
     tell("data", 0, 0)
-    dataset = load(scenario.data, scenario.coins.seed, data_dir)
+    dataset = load(scenario.data, scenario.data_seed, data_dir)
     clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind}: threats are those of peer_to_peer")

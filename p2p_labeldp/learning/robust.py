@@ -59,7 +59,7 @@ def trimmed_reports(
     stays = targets[rows] * kept[here]
     moves = wanted[here] / wanted[here].sum(axis=1, keepdims=True)
     found = targets.copy()
-    found[rows] = stays + (1 - stays.sum(axis=1, keepdims=True)) * moves
+    found[rows] = stays + np.clip(1 - stays.sum(axis=1, keepdims=True), 0.0, None) * moves  # rounding may leave -1e-16
     return found
 
 

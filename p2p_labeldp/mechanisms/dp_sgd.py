@@ -182,4 +182,6 @@ MECHANISM = Mechanism(
     plan,
     options=("relation", "clip", "batch_size", "epochs", "learning_rate", "l2"),
     default_delta=lambda sizes, users: 1 / max(1, users),  # examples are not hidden in clusters
+    needs="dp_accounting",
+    extra="accounting",
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request
 from p2p_labeldp.mechanisms.solve import Flips, flips, given_flips
-from p2p_labeldp.privacy import Guarantee, View
+from p2p_labeldp.privacy import Guarantee, Parameters, View
 
 TRUST = (
     "Peers are trusted to follow the protocol and not to pool what they saw with the learner; each sees one noisy "
@@ -17,16 +18,14 @@ TRUST = (
 
 def flips_for(request: Request, view: View) -> Flips:
     """The flips that keep the view to what was asked for, or what given ones cost."""
-    if not request.sizes:
-        raise RequestError(
-            f"clusters.minimum_size is {request.parameters.minimum_size}; every cluster is smaller, and abstains"
-        )
     sought = replace(request.parameters, labels=request.labels)
     if request.epsilon is None:
         if "alpha" not in request.options:
             request.needed_epsilon(" unless mechanism.alpha is given")
         sought = replace(sought, alpha=float(request.options["alpha"]))
         return given_flips(view, sought, request.sizes, request.delta)
+    if "alpha" in request.options:
+        raise RequestError(f"mechanism.alpha is given beside mechanism.epsilon = {request.epsilon:g}; leave one out")
     return flips(view, sought, request.sizes, request.epsilon, request.delta)
 
 
@@ -34,18 +33,28 @@ def guarantee_of(found: Flips, view: View, delta: float) -> Guarantee:
     return Guarantee(epsilon=found.epsilon, delta=delta, view=view, method=found.method, cluster_size=found.size)
 
 
+def exchange_of(parameters: Parameters, privacy: Mapping[View, Guarantee] | None = None) -> Plan:
+    """The exchange with given parameters. Its table of guarantees depends on who takes part: see ``runs``."""
+    numbers = {"alpha": parameters.alpha, "theta": parameters.theta}
+    return Plan("peer_to_peer", TRUST, Holder.PEERS, parameters, numbers, privacy or {}, exchangeable=True)
+
+
 def plan(request: Request) -> Plan:
-    """With an epsilon the flips follow from it. The table of guarantees depends on who takes part: see ``runs``."""
-    privacy: dict[View, Guarantee] = {}
+    """With an epsilon the flips follow from it."""
     if not request.sizes:  # everyone abstains, and any noise will do
         alpha = float(request.options.get("alpha", request.parameters.alpha))
-        parameters = replace(request.parameters, alpha=alpha, labels=request.labels)
-    else:
-        found = flips_for(request, View.LEARNER)
-        parameters = replace(request.parameters, alpha=found.alpha, labels=request.labels)
-        privacy = {View.LEARNER: guarantee_of(found, View.LEARNER, request.delta)}
-    numbers = {"alpha": parameters.alpha, "theta": parameters.theta}
-    return Plan(request.kind, TRUST, Holder.PEERS, parameters, numbers, privacy, exchangeable=True)
+        return exchange_of(replace(request.parameters, alpha=alpha, labels=request.labels))
+    if request.epsilon is None and "alpha" in request.options:
+        # What it costs takes long to find where rounds are many: a run begins before that.
+        given = exchange_of(replace(request.parameters, alpha=float(request.options["alpha"]), labels=request.labels))
+        return replace(given, stating=lambda: _stated(flips_for(request, View.LEARNER), request))
+    found = flips_for(request, View.LEARNER)
+    parameters = replace(request.parameters, alpha=found.alpha, labels=request.labels)
+    return exchange_of(parameters, {View.LEARNER: _stated(found, request)})
+
+
+def _stated(found: Flips, request: Request) -> Guarantee:
+    return guarantee_of(found, View.LEARNER, request.delta)
 
 
 MECHANISM = Mechanism(TRUST, plan, options=("alpha",))

@@ -13,11 +13,12 @@ released and for neighbours that differ in one label; where that cannot be, the 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +48,7 @@ class Holder(Enum):
     SHUFFLER = "shuffler"
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(NamedTuple):
     """What a curator or a shuffler passes on: noisy labels of users, and the distributions that it publishes."""
 
     users: Labels
@@ -57,8 +57,10 @@ class Work:
     """q(y|c), a row for each cluster, where the learner needs it to undo the drawing."""
 
 
-Working = Callable[[Labels, Labels, Labels, Randomness], Work]
-"""(users, their labels, their clusters, randomness) to what is passed on."""
+class Working(Protocol):
+    """The one piece of work of a curator or a shuffler."""
+
+    def __call__(self, users: Labels, labels: Labels, clusters: Labels, randomness: Randomness) -> Work: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +84,16 @@ class Plan:
     work: Working | None = None
     paper_epsilon: float | None = None
     """What the paper's theorem says of Algorithm 1. Too small: for comparison."""
+    stating: Callable[[], Guarantee] | None = None
+    """Finds the learner's guarantee where that takes long and nothing of the plan depends on it."""
     learner: Any = None
     """The learner's own plan where learning is the mechanism (DP-SGD)."""
 
     @property
     def stated(self) -> Guarantee:
         """What is spent in total: against the learner or, where she is trusted, against who sees the model."""
+        if self.stating is not None:
+            return self.stating()
         return self.privacy.get(View.MODEL) or self.privacy[View.LEARNER]
 
     @property
@@ -141,6 +147,10 @@ class Mechanism:
     """What may be set beside epsilon and delta; anything else is refused."""
     default_delta: Callable[[Iterable[int], int], float] = default_delta
     """Of the sizes of clusters and the number of users, where no delta is asked for."""
+    needs: str = ""
+    """A module that an extra installs."""
+    extra: str = ""
+    """That extra."""
 
 
 def mechanism_of(kind: str) -> Mechanism:
@@ -149,6 +159,13 @@ def mechanism_of(kind: str) -> Mechanism:
         raise RequestError(f"mechanism.kind is {kind!r}; one of {', '.join(MECHANISMS)}")
     found: Mechanism = importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM
     return found
+
+
+def require_installed(kind: str) -> None:
+    """Raise RequestError where the mechanism needs an extra that is missing: before anything is computed."""
+    record = mechanism_of(kind)
+    if record.needs and importlib.util.find_spec(record.needs) is None:
+        raise RequestError(f"mechanism.kind = {kind} needs {record.needs}: pip install 'p2p-labeldp[{record.extra}]'")
 
 
 def make_plan(
@@ -198,7 +215,7 @@ class Released:
 
 
 def release(
-    plan: Plan, labels: NDArray[np.integer], clusters: NDArray[np.integer], coins: Coins, randomness: Randomness
+    plan: Plan, labels: NDArray[np.integer], clusters: NDArray[np.integer], coins: Coins, randomness: Randomness | None
 ) -> Released:
     """The mechanism on arrays: labels and clusters of users 0..n-1 in, what the learner receives out."""
     rosters = Rosters.of(clusters)
@@ -214,6 +231,7 @@ def release(
     users = np.flatnonzero(rosters.sizes[clusters] >= parameters.minimum_size)
     if plan.work is None:
         return Released([(users, noisy[users])], None, abstained)
+    assert randomness is not None
     done = plan.work(users, noisy[users], clusters[users].astype(np.int64), randomness)
     return Released([(done.users, done.labels)], done.shares, abstained)
 

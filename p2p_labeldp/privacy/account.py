@@ -18,7 +18,7 @@ from p2p_labeldp.privacy.binomial import Floats
 from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.paper import lemma_epsilon
 from p2p_labeldp.privacy.parameters import Parameters
-from p2p_labeldp.privacy.profile import Found, Profile
+from p2p_labeldp.privacy.profile import Found, Profile, met
 from p2p_labeldp.privacy.views import VIEWS, View
 from p2p_labeldp.privacy.worst import WORK
 
@@ -125,6 +125,9 @@ def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
     value = found.value
     if profile.view == "learner" and shuffle is not None:
         value = min(value, shuffle)
+    attained = profile.attained(delta, found) if profile.work >= WORK else None
+    if attained is not None and attained.epsilon < math.inf:
+        found = met(found, value, attained.epsilon)
     applies = profile.view == "learner" and profile.labels == 2 and profile.rounds == 1
     paper = lemma_epsilon(profile.cluster_size, profile.alpha, profile.theta, delta) if applies else None
     return Guarantee(
@@ -134,6 +137,8 @@ def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
         method=found.method,
         error_bound=min(found.error_bound, value),
         searched_epsilon=found.searched,
+        attained_epsilon=None if attained is None else attained.epsilon,
+        attained_by=None if attained is None else attained.data_set,
         worst_ones=found.ones,
         searched=found.words,
         reason=_reason(profile, value, delta),

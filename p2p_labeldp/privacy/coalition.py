@@ -31,7 +31,7 @@ from p2p_labeldp.privacy.worst import Family
 # Combinations of (|S|, ones in S, K_S) up to which every one is summed, and the work that may take.
 _COMBINATIONS = 60
 _WORK = 1e9
-_QUESTIONS = 4000
+QUESTIONS = 4000
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def hidden_chance(cluster_size: int, colluders: int, rounds: int, delta: float) 
     seen = chance_seen("peer", cluster_size, 0.0, rounds * colluders) if colluders else 0.0
     targets = cluster_size - colluders - 1
     most = min(colluders * rounds, targets)
-    if most == 0 or colluders * rounds > _QUESTIONS:
+    if most == 0 or colluders * rounds > QUESTIONS:
         return most, seen
     above = np.cumsum(known_users(cluster_size, colluders, rounds)[::-1])[::-1]
     rare = max(1e-4 * delta, 1e-18)

@@ -148,7 +148,7 @@ def fresh_mixture(
 ) -> Composed:
     """Rounds in which the victim is seen with probability ``seen``, else one of the weighted parts happens.
 
-    What the weights leave out says nothing; both directions of a part are alike.
+    What the masses leave out says nothing; both directions of a part are alike.
     """
     listed = list(parts)
     limit = min(noise.epsilon, _LARGEST)
@@ -156,12 +156,12 @@ def fresh_mixture(
     # A seen label's losses are at the limit's ends, so that the whole grid is convolved: no finer than need be.
     step = max(step_for(spread, limit), limit / _MIXED_CELLS)
     total = Losses(step, 0, np.zeros(1), missing)
-    rounding, weights = 0.0, 0.0
+    rounding = 0.0
     for weight, pairs in listed:
         up, _ = _losses(pairs, step, limit)
         total = _add(total, Losses(step, up.low, weight * up.mass, weight * up.infinite))
-        rounding, weights = max(rounding, pairs.rounding), weights + weight
-    total = _add(total, Losses(step, 0, np.array([max(0.0, 1 - weights)])))
+        rounding = max(rounding, pairs.rounding)
+    total = _add(total, Losses(step, 0, np.array([max(0.0, 1 - float(total.mass.sum()))])))
     if seen > 0:
         total = total.plus(_on_grid(of_local(noise.high, noise.low, 1.0), step, limit), seen)
     composed = total.times(rounds, tail)

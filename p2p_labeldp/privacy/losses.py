@@ -81,6 +81,17 @@ class Losses:
                 return result
             power = _sum(power, power).trimmed(tail)
 
+    def power_from_below(self, rounds: int, tail: float) -> "Losses":
+        """Losses of so many rounds that are no more than the true ones: what is cut is left out altogether."""
+        result = self
+        for _ in range(rounds - 1):
+            total = _sum(result, self)
+            below = int(np.searchsorted(np.cumsum(total.mass), tail / rounds))
+            above = int(np.searchsorted(np.cumsum(total.mass[::-1]), tail / rounds))
+            kept = total.mass[below : total.mass.size - above]
+            result = Losses(self.step, total.low + below, kept, total.infinite)
+        return result
+
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         """delta(epsilon) = infinite + sum over losses above epsilon of mass (1 - e^(epsilon - loss))."""
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))

@@ -4,9 +4,9 @@
 |---|---|---|
 | peer, metadata, eavesdropper, network, auditor | closed form, exact | composed, exact |
 | learner, shuffle, two labels | every n1 searched, exact | every n1 composed, upper bound on a grid |
-| learner, shuffle, more labels | clones, upper bound | clones composed, upper bound |
+| learner, shuffle, more labels | privacy blanket, upper bound | the blanket composed, upper bound |
 | coalition, two labels | exact for few colluders, else more is revealed | clones composed, upper bound |
-| coalition, more labels | clones among the honest, upper bound | the same, composed |
+| coalition, more labels | privacy blanket of the honest, upper bound | the same, composed |
 
 Sticky noise over R rounds is one flip seen through R times as many reports. Whatever is proved for someone who
 sees more bounds someone who sees less: the learner sees less than the metadata view and a coalition less than one that
@@ -23,19 +23,20 @@ with n1, so the quotient falls with n1: the worst is n1 = 0, where B ~ Binomial(
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from p2p_labeldp.privacy.attained import Attained, Counting
 from p2p_labeldp.privacy.binomial import log_pmf
-from p2p_labeldp.privacy.blanket import Blanket
-from p2p_labeldp.privacy.coalition import MixedPairs, coalition, hidden_chance
-from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily, fresh_mixture
+from p2p_labeldp.privacy.bounds import Bound
+from p2p_labeldp.privacy.coalition import coalition
+from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily
 from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.privacy.losses import of_local
-from p2p_labeldp.privacy.pairs import Pairs, solve
+from p2p_labeldp.privacy.pairs import solve
 from p2p_labeldp.privacy.reports import Reports
-from p2p_labeldp.privacy.shuffle import Clones, Labels
+from p2p_labeldp.privacy.shuffle import Labels
 from p2p_labeldp.privacy.views import CLOSED_FORM, ClosedForm, LocalNoise, chance_seen
 from p2p_labeldp.privacy.worst import SMALLEST_DELTA, WORK, Family, Worst, worst_delta, worst_epsilon
 
@@ -78,6 +79,14 @@ class Profile:
         return 1 if self.fresh else self.rounds
 
     @property
+    def bounds(self) -> Bound:
+        """What is proved whatever the labels of the others are."""
+        fresh = self.rounds if self.fresh else 1
+        return Bound(
+            self.view, self.cluster_size, self.theta, self.labels, self._at_once, fresh, self.colluders, self.noise
+        )
+
+    @property
     def local_epsilon(self) -> float:
         """What the flips alone guarantee against someone who sees every noisy label of the victim."""
         return self.noise.epsilon * (self.rounds if self.fresh else 1)
@@ -109,23 +118,54 @@ class Profile:
             return cap
         if delta < SMALLEST_DELTA:
             return _least(self._pure(exact=delta == 0), cap)
-        if self.view == "shuffle" and not self.fresh:
-            cap = _bounded(solve(self._bound(delta * _TAIL, delta), delta, self.local_epsilon))
         family = self._family(delta)
         if family is None:
-            pairs = self._bound(max(delta, SMALLEST_DELTA) * _TAIL, delta)
-            found = _bounded(solve(pairs, delta, self.local_epsilon))
+            found = _bounded(self.bounds.epsilon(delta))
         else:
+            if self.view == "shuffle" and not self.fresh:
+                cap = _bounded(self.bounds.epsilon(delta))
             pair_family, exact = family
             worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
             found = _from_search(worst, exact, pair_family)
         return _least(found, cap)
 
+    def attained(self, delta: float, found: Found) -> Attained | None:
+        """An epsilon that a data set reaches where ``found`` is proved; None where that would take too long.
+
+        With two labels the search has found the worst n1 up to its error bound; else a data set is tried.
+        """
+        searched = None
+        if found.method == "exact" or found.error_bound < found.value:
+            least = found.value if found.value == math.inf else max(0.0, found.value - found.error_bound)
+            searched = Attained(least, self._named(found))
+        if found.method == "exact" or delta < SMALLEST_DELTA:
+            return searched
+        honest = self.cluster_size - self.colluders
+        counting = Counting(
+            honest - 1,
+            0 if self.view == "shuffle" else honest * self._at_once,
+            self.theta / self.cluster_size,
+            self.noise,
+            self.labels,
+            self.alpha > (self.labels - 1) / self.labels,
+            chance_seen("peer", self.cluster_size, 0.0, self.colluders * self._at_once) if self.colluders else 0.0,
+            self.rounds if self.fresh else 1,
+        )
+        tried = counting.epsilon(delta, min(self.local_epsilon, found.value))
+        return max(filter(None, (tried, searched)), key=lambda each: each.epsilon, default=None)
+
+    def _named(self, found: Found) -> str:
+        if found.ones is not None:
+            return f"{found.ones} of the others hold label 1"
+        if self.noise.low == 0 and self.view not in CLOSED_FORM:
+            return "no other user can show the label that gives the victim away"
+        return "any labels of the others"
+
     def bound(self, delta: float) -> float:
         """An epsilon that holds whatever the others' labels are: quick at any size."""
         if self.noise.low == 0 or self.noise.high == self.noise.low or delta < SMALLEST_DELTA:
             return self.epsilon(delta).value
-        return solve(self._bound(delta * _TAIL, delta), delta, self.local_epsilon)
+        return self.bounds.epsilon(delta)
 
     def glance(self, delta: float) -> float:
         """An epsilon that is cheap and often right, never above the exact or bounding one: that of n1 = 0 alone."""
@@ -150,8 +190,7 @@ class Profile:
             cap = Found(self.certain_delta, "upper_bound", self.certain_delta)
         family = self._family(cap.value)
         if family is None:
-            pairs = self._bound(max(cap.value, SMALLEST_DELTA) * _TAIL**2, cap.value)
-            found = _bounded(float(pairs.deltas(epsilon).max()))
+            found = _bounded(self.bounds.delta(epsilon, cap.value))
         else:
             pair_family, exact = family
             found = _from_search(worst_delta(pair_family, epsilon, self.work), exact, pair_family)
@@ -208,23 +247,6 @@ class Profile:
             return Fresh(one_round, self.rounds, self.noise.epsilon), False
         return one_round, True
 
-    def _bound(self, tail: float, delta: float) -> Pairs:
-        """One pair that bounds the view whatever the labels of the others are."""
-        n, noise = self.cluster_size, self.noise
-        each = tail / (4 * self.rounds) if self.fresh else tail
-        if self.view == "shuffle":
-            clones = Clones.variation_ratio(n - 1, noise)
-            if not self.fresh:
-                return clones.pairs(tail)
-            parts = [(w, clones.labels(c).rows(c // 2, c // 2, each)) for w, c in clones.groups(each)]
-            return fresh_mixture(parts, 0.0, noise, 3 * each, self.rounds, each)
-        known, seen = hidden_chance(n, self.colluders, self._at_once, delta)
-        honest = n - self.colluders
-        pairs = Blanket(honest - known - 1, honest * self._at_once, self.theta / n, noise).pairs(each)
-        if not self.fresh:
-            return MixedPairs(pairs, seen, noise)
-        return fresh_mixture(pairs.parts(), seen, noise, 3 * each, self.rounds, each)
-
 
 def _bounded(value: float) -> Found:
     return Found(value, "upper_bound", value, words="no n1: holds whatever the others' labels are")
@@ -253,6 +275,15 @@ def _least(found: Found, cap: Found) -> Found:
         # The exact value lies within found's error bound, and the cap above it within the same.
         return Found(cap.value, "exact", found.error_bound, ones=found.ones, words=found.words)
     return Found(cap.value, "upper_bound", cap.value, found.searched, found.ones, found.words)
+
+
+def met(found: Found, value: float, attained: float) -> Found:
+    """``found`` with the error that ``attained`` leaves: exact where the two meet to 1e-6."""
+    error = max(0.0, value - attained)
+    if error >= found.error_bound:
+        return found
+    method: Method = "exact" if error <= max(1e-9, 1e-6 * value) else found.method
+    return replace(found, method=method, error_bound=error)
 
 
 def pure_epsilon(cluster_size: int, trials: int, flip: float) -> float:

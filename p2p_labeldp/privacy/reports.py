@@ -118,7 +118,7 @@ class Rows:
         self._sent = Window(min(each.low for each in few), max(each.high for each in sent))
         self.looseness = few_mass if self._sent.low > 0 else 0.0
         laws = [_Unknown(*member, tail) for member in members]
-        received = [_received(self._sent, law.ones / law.size, law.zero + law.one, tail) for law in laws]
+        received = [received_window(self._sent, law.ones / law.size, law.zero + law.one, tail) for law in laws]
         self._received = Window(min(each.low for each in received), max(each.high for each in received))
 
         tops, weights = [], []
@@ -214,7 +214,7 @@ class _Unknown:
         self.size = reports.size
 
 
-def _received(sent: Window, shares: Floats, masses: Floats, tail: float) -> Window:
+def received_window(sent: Window, shares: Floats, masses: Floats, tail: float) -> Window:
     """Where k lies but for ``tail`` on either side, by Chernoff's bound at a few exponents (any is valid)."""
     log_tail = -math.log(tail)
     bounds = []

@@ -2,21 +2,10 @@
 
 Reports are drawn from these counts alone, so whatever holds for the shuffled view holds for the learner too.
 
-* Two labels: the count N1 of noisy ones decides everything, and its pair of laws is compared for every n1
-  (`Labels`, a family for `worst`).
-* Any number of labels, and any labels of the others: the *variation-ratio* bound. Whatever a user holds, her noisy
-  label equals each of the victim's two candidates with probability ``low`` at least. So with probability 2 low
-  she is a *clone* who picks one of the two at random; revealing all who are not clones leaves
+With two labels the count N1 of noisy ones decides everything, and its pair of distributions is compared for every n1
+(`Labels`, a family for `worst`). With more labels it is bounded: ``blanket``, and by less ``clones``.
 
-      C ~ Binomial(n - 1, 2 low),   A ~ Binomial(C, 1/2) + Bernoulli(high or low, over high + low)
-
-  where the victim's noisy label is one of the two candidates with probability high + low, and otherwise says
-  nothing. Its threshold is known: the ratio exceeds e^epsilon where A / (C + 1 - A) exceeds
-  ((1-b) e^epsilon - b) / (1-b - b e^epsilon), b = low / (high + low). So one C costs one binomial tail.
-* *Clones* (Feldman, McMillan, Talwar 2021) is the same bound for any randomizer, with fewer clones
-  (probability e^-epsilon0), kept for comparison.
-
-exact <= exact shuffle <= variation ratio <= clones.
+exact <= exact shuffle <= privacy blanket <= variation ratio <= clones.
 """
 
 import math
@@ -25,13 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from p2p_labeldp.privacy.binomial import Floats, log_pmf, noisy_ones, pmf, window
+from p2p_labeldp.privacy.binomial import Floats, noisy_ones
 from p2p_labeldp.privacy.reports import exponential
-from p2p_labeldp.privacy.views import LocalNoise
-
-_GROUPS = 24
 
 
 @dataclass(frozen=True)
@@ -95,83 +80,3 @@ class LabelRows:
                 part[1, :, place] = np.maximum(zero - factor * one, 0.0).sum(axis=1)
             parts.append(part)
         return np.minimum(np.concatenate(parts, axis=1) / (1 - self.rounding) + self.missing, 1.0)
-
-
-@dataclass(frozen=True)
-class Clones:
-    """Among ``others`` each is a clone with ``chance``; the victim's bit is right with ``right`` out of ``seen``."""
-
-    others: int
-    chance: float
-    right: float
-    seen: float
-
-    @classmethod
-    def variation_ratio(cls, others: int, noise: LocalNoise) -> "Clones":
-        seen = noise.high + noise.low
-        return cls(others, min(1.0, 2 * noise.low), noise.high / seen, min(1.0, seen))
-
-    @classmethod
-    def any_randomizer(cls, others: int, noise: LocalNoise) -> "Clones":
-        return cls(others, noise.low / noise.high, noise.high / (noise.high + noise.low), 1.0)
-
-    def pairs(self, tail: float) -> "ClonePairs":
-        return ClonePairs(self, tail)
-
-    def groups(self, tail: float) -> list[tuple[float, int]]:
-        """Weights and numbers of clones, rounded down to a few values (fewer clones reveal more)."""
-        where = window(self.others, self.chance, tail)
-        masses = pmf(where, self.others, self.chance)
-        step = max(1, -(-where.width // _GROUPS))
-        listed = [
-            (self.seen * float(masses[start : start + step].sum()), where.low + start)
-            for start in range(0, where.width, step)
-        ]
-        return [(weight, clones) for weight, clones in listed if weight > tail / _GROUPS]
-
-    def labels(self, clones: int) -> Labels:
-        """The shuffled labels of the victim and so many clones."""
-        return Labels(clones, 1 - self.right, 0.5)
-
-
-class ClonePairs:
-    """The one pair of the bound, over every number of clones that is likely enough."""
-
-    looseness = 0.0
-    coarseness = 0.0
-    # The binomial tails are scipy's incomplete beta function, good to about 1e-12; a hundredfold margin.
-    rounding = 1e-10
-
-    def __init__(self, clones: Clones, tail: float) -> None:
-        self._right, self._seen = clones.right, clones.seen
-        where = window(clones.others, clones.chance, tail)
-        self._counts = np.arange(where.low, where.high + 1, dtype=np.float64)
-        self._weights = pmf(where, clones.others, clones.chance)
-        self.missing = 2 * tail
-
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-        result = np.empty((1, 1, wanted.size))
-        for place, epsilon in enumerate(wanted):
-            found = self._seen * float(self._weights @ self._per_count(max(0.0, epsilon - 3 * self.rounding)))
-            result[0, 0, place] = found * (1 + 2 * self.rounding) + self.missing
-        return np.minimum(result, 1.0)
-
-    def _per_count(self, epsilon: float) -> Floats:
-        grown, wrong = float(exponential(epsilon)), 1 - self._right
-        room = self._right - wrong * grown
-        if room <= 0:
-            return np.zeros_like(self._counts)
-        ratio = (self._right * grown - wrong) / room
-        counts = self._counts
-        # The least A whose likelihood ratio exceeds e^epsilon; at A = counts + 1 it is right / wrong, which does.
-        least = np.minimum(np.floor((counts + 1) * (ratio / (1 + ratio))) + 1, counts + 1)
-        tail = special.betainc(np.maximum(least, 1.0), np.maximum(counts - least + 1, 0.5), 0.5)
-        tail = np.where(least > counts, 0.0, np.where(least <= 0, 1.0, tail))
-        inside = least >= 1
-        point = np.where(inside, np.exp(log_pmf(np.where(inside, least - 1, 0.0), counts, 0.5)), 0.0)
-        # With S = P(Binomial >= least): the victim adds a one with probability right (or wrong).
-        with_one = tail + self._right * point
-        without = tail + wrong * point
-        excess: Floats = np.maximum(with_one - grown * without, 0.0)
-        return excess

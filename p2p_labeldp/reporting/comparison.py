@@ -1,50 +1,198 @@
-"""The paper's figure: accuracy over the non-private accuracy, against total epsilon or the number of clusters."""
+"""The paper's figure: accuracy over the non-private accuracy, against total epsilon or the number of clusters.
+
+How a mechanism is drawn, and whom it trusts in a few words, stands in one table; every figure asks it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.compare import AS_PRINTED, Point
+from p2p_labeldp.reporting.sweeps import CONFIDENCE, estimate, show_deltas
 
-def draw_comparison(
-    points: Sequence[dict[str, Any]], stem: Path, dataset: str, *, by_clusters: bool = False
-) -> list[Path]:
-    """Write STEM.png and STEM.svg; mean and spread over trials."""
-    from matplotlib.figure import Figure
 
-    across = "clusters" if by_clusters else "epsilon"
-    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
-    axes = figure.subplots()
-    markers = "osD^vPX*"
-    for place, mechanism in enumerate(dict.fromkeys(point["mechanism"] for point in points)):
-        mine = sorted((point for point in points if point["mechanism"] == mechanism), key=lambda point: point[across])
-        axes.errorbar(
-            [point[across] for point in mine],
-            [point["ratio"] for point in mine],
-            yerr=[point["spread"] or 0.0 for point in mine],
-            label=mechanism.replace(":", ", ").replace("=", " = "),
-            marker=markers[place % len(markers)],
-            markersize=4,
-            linewidth=1.3,
-            capsize=2,
+@dataclass(frozen=True)
+class Drawn:
+    """How a mechanism looks in figures."""
+
+    colour: str
+    marker: str
+    trusts: str
+    """Whom one must trust, in a few words."""
+
+
+DRAWN = {
+    "peer_to_peer": Drawn("#d62728", "o", "peers not to collude with the learner"),
+    "shuffle": Drawn("#ff7f0e", "s", "a shuffler"),
+    "uniform_rr": Drawn("#7f7f7f", "v", "nobody"),
+    "cluster_rr": Drawn("#1f77b4", "D", "a curator"),
+    "centralized": Drawn("#17becf", "P", "a curator"),
+    "rr_with_prior": Drawn("#2ca02c", "^", "a curator"),
+    "dp_sgd": Drawn("#9467bd", "X", "the learner"),
+    "none": Drawn("#000000", ".", "the learner, with every true label"),
+    AS_PRINTED: Drawn("#8c564b", "*", "a curator"),
+}
+"""By ``mechanism.kind``; one colour for each mechanism, wherever it is drawn."""
+STYLES = ("-", "--", "-.", ":")
+"""Curves of one mechanism are told apart by these."""
+DATA_SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+"""What data sets are called, where not by their names."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One comparison, ready to be drawn."""
+
+    dataset: str
+    points: Sequence[Point]
+    across: str
+    """``epsilon`` or ``clusters``."""
+    cut: str = ""
+    """What a preview left out."""
+
+    @property
+    def title(self) -> str:
+        name = DATA_SETS.get(self.dataset, self.dataset)
+        if self.across == "clusters":
+            name += ", by the number of clusters"
+        return f"{name} (preview: {self.cut})" if self.cut else name
+
+    def lines(self) -> dict[tuple[str, float], list[Point]]:
+        """Points of each curve; where clusters are varied, there is one for each epsilon."""
+        found: dict[tuple[str, float], list[Point]] = {}
+        for point in self.points:
+            found.setdefault((point.curve, point.epsilon if self.across == "clusters" else 0.0), []).append(point)
+        return found
+
+    def values(self) -> list[float]:
+        return sorted({getattr(point, self.across) for point in self.points})
+
+
+def summarise(panel: Panel) -> list[dict[str, Any]]:
+    """Mean ratio and its confidence interval for each curve, number of clusters and epsilon."""
+    groups: dict[tuple[str, int, float], list[Point]] = {}
+    for point in panel.points:
+        groups.setdefault((point.curve, point.clusters, point.epsilon), []).append(point)
+    found = []
+    for (curve, clusters, epsilon), mine in groups.items():
+        known = estimate(point.ratio for point in mine)
+        found.append(
+            {
+                "mechanism": curve,
+                "clusters": clusters,
+                "epsilon": epsilon,
+                "spent_epsilon": max(point.spent for point in mine),
+                "delta": max(point.delta for point in mine),
+                "ratio": None if known is None else known.mean,
+                "low": None if known is None else known.low,
+                "high": None if known is None else known.high,
+                "trials": len(mine),
+            }
         )
+    return found
+
+
+def curve_label(mine: Sequence[Point], *, with_epsilon: bool) -> str:
+    """What the legend says of a curve: its name, whom it trusts, its delta and, as printed, what it costs."""
+    first = mine[0]
+    kind, _, options = first.curve.partition(":")
+    name = "Algorithm 1 as printed" if kind == AS_PRINTED else kind
+    name += f" ({options.replace('=', ' = ').replace(',', ', ')})" if options else ""
+    if with_epsilon:
+        name += f", epsilon {first.epsilon:g}"
+    if kind == AS_PRINTED:
+        costs = max(point.spent / point.epsilon for point in mine)
+        return f"{name}: costs {costs:.2g} times the epsilon it names; trusts {DRAWN[kind].trusts}"
+    deltas = sorted({point.delta for point in mine})
+    return f"{name}: trusts {DRAWN[kind].trusts}; delta {show_deltas(deltas)}"
+
+
+def caption(panel: Panel) -> str:
+    """What the figure cannot show: the non-private accuracy, purity, trials and what bands are."""
+    truth = sorted({point.nonprivate_accuracy for point in panel.points})
+    parts = [f"non-private accuracy {_span(truth, 4)}"]
+    purities: dict[int, float] = {point.clusters: point.purity for point in panel.points if point.purity is not None}
+    if purities:
+        counts = sorted(purities)
+        which = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        parts.append(f"purity of {which} clusters {_span([purities[count] for count in counts], 2)}")
+    trials = sorted({point["trials"] for point in summarise(panel)})
+    said = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
+    parts.append(f"{said} trial{'s' if trials[-1] > 1 else ''}")
+    if trials[-1] > 1:
+        parts.append(f"bands: {CONFIDENCE:.0%} confidence of the mean")
+    return "; ".join(parts)
+
+
+def _span(values: Sequence[float], digits: int) -> str:
+    ends = dict.fromkeys(f"{value:.{digits}f}" for value in (values[0], values[-1]))
+    return " to ".join(ends)
+
+
+def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
+    """Curves with bands; label to what a legend shows for it."""
+    handles: dict[str, Any] = {}
+    used: dict[str, int] = {}
+    for mine in panel.lines().values():
+        kind = mine[0].kind
+        look = DRAWN[kind]
+        style = STYLES[used.setdefault(kind, 0) % len(STYLES)]
+        used[kind] += 1
+        by_place: dict[float, list[Point]] = {}
+        for point in mine:
+            by_place.setdefault(getattr(point, panel.across), []).append(point)
+        x = sorted(place for place, group in by_place.items() if any(point.ratio is not None for point in group))
+        known = [estimate(point.ratio for point in by_place[place]) for place in x]
+        found = [each for each in known if each is not None]
+        label = curve_label(mine, with_epsilon=panel.across == "clusters")
+        (handles[label],) = axes.plot(
+            x, [each.mean for each in found], linestyle=style, color=look.colour, marker=look.marker, markersize=4.5,
+            linewidth=1.3,
+        )  # fmt: skip
+        sides = [(place, each.low, each.high) for place, each in zip(x, found, strict=True) if each.low is not None]
+        if sides:
+            axes.fill_between(*zip(*sides, strict=True), color=look.colour, alpha=0.18, linewidth=0)
+    values = panel.values()
     axes.axhline(1.0, color="0.6", linewidth=0.8, linestyle="--")
-    values = sorted({point[across] for point in points})
     axes.set_xscale("log")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
-    axes.set_xlabel("number of clusters" if by_clusters else "total epsilon")
+    axes.set_xlabel("number of clusters" if panel.across == "clusters" else "total epsilon")
     axes.set_ylabel("accuracy / non-private accuracy")
-    axes.set_title(dataset + (f", epsilon {points[0]['epsilon']:g}" if by_clusters else ""))
+    axes.set_title(f"{panel.title}\n{caption(panel)}", fontsize=8)
     axes.set_ylim(0, 1.05)
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8)
+    return handles
+
+
+def draw_comparison(panels: Sequence[Panel], stem: Path) -> list[Path]:
+    """Write STEM.png and STEM.svg: one panel, or several in rows of two under one legend."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(5.6 * columns, 4.2 * rows + 1.1), layout="constrained")
+    handles: dict[str, Any] = {}
+    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=True):
+        handles = draw_panel(axes, panel) | handles
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=7, frameon=False
+    )
+    stem.parent.mkdir(parents=True, exist_ok=True)
     written = []
-    for suffix in (".png", ".svg"):
-        path = stem.with_suffix(suffix)
-        temporary = path.with_name(f".{path.name}.partial")
-        figure.savefig(temporary, format=suffix[1:], dpi=160)
-        temporary.replace(path)
-        written.append(path)
+    with matplotlib.rc_context({"svg.hashsalt": "p2p-labeldp"}):  # the same figure, the same bytes
+        for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):
+            path = stem.with_name(stem.name + suffix)
+            temporary = path.with_name(f".{path.name}.partial")
+            try:
+                figure.savefig(temporary, format=suffix[1:], dpi=150, metadata=metadata)
+                temporary.replace(path)
+            except OSError as error:
+                raise RunError(f"{path}: cannot be written: {error.strerror}") from None
+            written.append(path)
     return written

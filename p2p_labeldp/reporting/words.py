@@ -17,9 +17,10 @@ KINDS = {
     "answer": "she is told a noisy label",
     "report": "a user forwards what she was told",
     "submit": "a user hands her label over",
-    "release": "the keeper passes a noisy label on",
+    "shares": "the curator publishes a cluster's label distribution",
+    "release": "a curator or shuffler passes a noisy label on",
     "done": "a user has finished a round",
-    "closed": "the learner is told that a round is over",
+    "closed": "a round is over: whose labels count",
     "goodbye": "everyone is dismissed",
     "refusal": "someone will not act on a message",
 }

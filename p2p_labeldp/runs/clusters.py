@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.clusters import kmeans_clusters
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.runs.shared import Shared, digest_of
 from p2p_labeldp.scenario import Scenario
 
 
 class ClusterPlan:
-    """What the scenario makes of public features; remembers how it went for the summary."""
+    """What the scenario makes of public features; remembers how it went for the summary.
 
-    def __init__(self, scenario: Scenario, users: int, given: NDArray[np.int64] | None) -> None:
+    Clusters of the features that ``shared`` holds are looked for there first.
+    """
+
+    def __init__(
+        self, scenario: Scenario, users: int, given: NDArray[np.int64] | None, shared: Shared | None = None
+    ) -> None:
         self.merged = 0
+        self._shared = shared
         self._users = users
         self._known: NDArray[np.int64] | None = None
         self._claimed = b""  # a digest of the features that they were found from
         self._cells: list[tuple[int, NDArray[np.float32]]] = []
         self._settings = scenario.clusters
-        self._seed = scenario.coins.seed
+        self._seed = scenario.data_seed
         self._given = given
         if self._settings.method == "given" and self._given is None:
             name = scenario.data.name
@@ -37,12 +42,14 @@ class ClusterPlan:
         """Clusters of the users present; those of everyone are found once, unless someone claims other features."""
         if len(ids) < self._users:
             return self._cluster(ids, features)
-        claimed = (
-            b"" if self._settings.method == "given" else hashlib.blake2b(np.ascontiguousarray(features).data).digest()
-        )
+        claimed = b"" if self._settings.method == "given" else self._digest(features)
         if self._known is None or claimed != self._claimed:
             self._known, self._claimed = self._cluster(ids, features), claimed
         return self._known
+
+    def _digest(self, features: NDArray[np.float32]) -> bytes:
+        mine = self._shared is not None and features is self._shared.dataset.features
+        return self._shared.features_digest if self._shared is not None and mine else digest_of(features)
 
     def centres(self) -> list[tuple[int, NDArray[np.float32]]]:
         """The cells of the newest clustering, each with its cluster; none where clusters are given."""
@@ -53,7 +60,15 @@ class ClusterPlan:
             assert self._given is not None
             return np.unique(self._given[ids], return_inverse=True)[1].astype(np.int64)
         count = min(self._settings.count, len(ids))
-        found = kmeans_clusters(features, count, self._settings.minimum_size, self._seed)
+        minimum = self._settings.minimum_size
+        if (
+            self._shared is not None
+            and len(ids) == self._users
+            and self._digest(features) == self._shared.features_digest
+        ):
+            found = self._shared.clustering(count, minimum, self._seed)
+        else:
+            found = kmeans_clusters(features, count, minimum, self._seed)
         self.merged = found.merged
         assert found.home is not None
         assert found.cells is not None

@@ -54,7 +54,7 @@ def run_crowd(
     """The scenario as resolved, and the summary. ``most``: how many users a share may have; 0 chooses."""
     began = time.perf_counter()
     tell("data", 0, 0)
-    crowd = load_crowd(scenario.data, scenario.coins.seed)
+    crowd = load_crowd(scenario.data, scenario.data_seed)
     sizes = crowd.sizes
     resolved = resolve(scenario, labels=crowd.labels, users=crowd.users, sizes=sizes.tolist())
     scenario, parameters = resolved.scenario, resolved.plan.parameters

@@ -16,9 +16,10 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Coins, Randomness, make_coins, randomness_of
+from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.resolve import Resolved
@@ -138,6 +139,7 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     """Raise RequestError where the scenario cannot be run so."""
     if engine not in tuple(Engine) or hosting not in tuple(Hosting):
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
+    require_installed(scenario.mechanism.kind)
     if dask is not None:
         refuse_split(scenario, engine)
     if engine == Engine.VECTORIZED:
@@ -164,12 +166,29 @@ def _simulation(
         hosting=hosting,
         seed=scenario.coins.seed,
         randomness=done.randomness(),
+        target=target_of(resolved),
         faults=faults,
         write=folder.open_trace().write if folder is not None else lambda _: None,
         on_batch=on_batch,
     )
     simulation.host.defend(scenario.defences, scenario.clusters)
     return simulation
+
+
+def target_of(resolved: Resolved) -> Target | None:
+    """Whether a cluster of a size keeps to the epsilon that was asked for; None where none was.
+
+    Clusters of the sizes that the flips were calibrated for do. Others come about where users never say hello.
+    """
+    plan, epsilon = resolved.plan, resolved.target
+    if epsilon is None or plan.holder is not Holder.PEERS:
+        return None
+
+    def keeps(size: int) -> bool:
+        answer = account(View.LEARNER, plan.parameters, cluster_size=size, thorough=False).get_epsilon(resolved.delta)
+        return answer.epsilon <= epsilon * (1 + 1e-9)
+
+    return keeps
 
 
 def faults_of(scenario: Scenario, users: int) -> Faults | None:

@@ -1,4 +1,4 @@
-"""What is said of a finished run: accuracies, cluster quality, the files of its folder."""
+"""What is said of a finished run: what was learned, cluster quality, the files of its folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.data.quality import cluster_shares, phi, psi, purity
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.learning import Reports, SoftmaxModel, fit_softmax, learn, one_hot
+from p2p_labeldp.learning import Reports, SoftmaxModel, learn
 from p2p_labeldp.mechanisms.coins import SCHEME, randomness_of
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.resolve import Resolved
@@ -24,18 +24,6 @@ from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.streams import Purpose
 
 PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
-
-
-def baselines(scenario: Scenario, dataset: Dataset) -> dict[str, Any]:
-    """Test accuracy of the non-private model and of the commonest label: both need everyone's true label."""
-    labels = len(dataset.classes)
-    settings = scenario.learner
-    truth = fit_softmax(dataset.features, one_hot(dataset.labels, labels), settings.l2, settings.max_iterations)
-    majority = int(np.bincount(dataset.labels, minlength=labels).argmax())
-    return {
-        "nonprivate_accuracy": truth.accuracy(dataset.test_features, dataset.test_labels),
-        "majority_accuracy": float(np.mean(dataset.test_labels == majority)),
-    }
 
 
 @dataclass(frozen=True, eq=False)

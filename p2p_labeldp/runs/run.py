@@ -11,7 +11,7 @@ import numpy as np
 
 from p2p_labeldp.adversaries.cast import Part, kinds_of
 from p2p_labeldp.audit import folder as files
-from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.split import Workers
 from p2p_labeldp.errors import RunError
@@ -30,7 +30,8 @@ from p2p_labeldp.runs.execute import (
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
-from p2p_labeldp.runs.results import baselines, counted, learned, quality, stated, write_results
+from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
+from p2p_labeldp.runs.shared import Shared, shared
 from p2p_labeldp.runs.summary import Adversary, Attack, Summary, Worker
 from p2p_labeldp.scenario import Scenario
 
@@ -105,13 +106,14 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
         resolved, summary = run_crowd(scenario, workers, folder, tell)
         return Run(resolved.scenario, None, None, summary)
     tell("data", 0, 0)
-    dataset = load(scenario.data, scenario.coins.seed, asked.data_dir)
-    clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
+    known = shared(scenario, asked.data_dir)
+    dataset = known.dataset
+    clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters, known)
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_text(files.SCENARIO, resolved.scenario.to_toml())
     executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
-    summary = _summary(asked, executed, clusters.merged, began, folder)
+    summary = _summary(asked, executed, known, clusters.merged, began, folder)
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
         write_results(folder, resolved.scenario, dataset, executed.outcome, summary)
@@ -125,7 +127,9 @@ def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> 
     return resolve(scenario, labels=len(dataset.classes), users=users, sizes=sizes.tolist())
 
 
-def _summary(asked: _Asked, executed: Executed, merged: int, began: float, folder: RunFolder | None) -> Summary:
+def _summary(
+    asked: _Asked, executed: Executed, known: Shared, merged: int, began: float, folder: RunFolder | None
+) -> Summary:
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
@@ -148,7 +152,8 @@ def _summary(asked: _Asked, executed: Executed, merged: int, began: float, folde
         hosting=Hosting(asked.hosting).value if asked.engine == Engine.ACTORS else None,
         accuracy=fitted.accuracy,
         accuracy_reason=fitted.reason,
-        **baselines(resolved.scenario, dataset),
+        nonprivate_accuracy=known.nonprivate_accuracy(resolved.scenario.learner),
+        majority_accuracy=known.majority_accuracy(),
         privacy=table,
         headline=headline(table),
         curves={} if folder is None else curves(resolved.plan, found, table),

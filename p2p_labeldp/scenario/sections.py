@@ -30,6 +30,11 @@ class Data:
     separation: float = key(1.0, Number(0), "standard deviation of the groups' centres, for synthetic and crowd")
     sharpness: float = key(1.0, Number(0), "how strongly features decide the label, for synthetic and crowd")
     rate: float = key(0.5, Number(0.0001, 0.9999), "share of label 1, for synthetic and crowd with two labels")
+    seed: int = key(
+        -1,
+        Whole(-1, MAX_SEED),
+        "seed of the public part alone: users, test examples and where k-means starts; -1: coins.seed",
+    )
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,11 @@ class Scenario:
         self._check_kind()
         self._check_entries()
 
+    @property
+    def data_seed(self) -> int:
+        """What examples and clusters are drawn from: a comparison keeps them while the coins change."""
+        return self.coins.seed if self.data.seed < 0 else self.data.seed
+
     def _check_limits(self) -> None:
         """Limits are for what goes wrong; a message on its way within its time must not run into one."""
         slowest = self.network.latency + self.network.jitter

@@ -28,8 +28,9 @@ from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.experiments.games import Game, seen_by_actors, seen_by_arrays
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
-from p2p_labeldp.privacy import VIEWS, account
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import VIEWS, Parameters, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 from p2p_labeldp.scenario import Network
 
@@ -121,7 +122,7 @@ def test_the_score_is_the_logarithm_of_the_exact_odds(
 @pytest.mark.parametrize(("view", "colluders"), [*((view, 0) for view in VIEWS), ("coalition", 1), ("coalition", 2)])
 def test_at_the_worst_labels_of_the_others_the_best_advantage_is_exactly_delta_zero(view: str, colluders: int) -> None:
     parameters = Parameters(0.2, 0.6)
-    answer = account(view, cluster_size=3, alpha=0.2, theta=0.6, colluders=colluders).get_delta(0.0)
+    answer = account(view, Parameters(alpha=0.2, theta=0.6), cluster_size=3, colluders=colluders).get_delta(0.0)
     ones = answer.worst_ones or 0
     zero, one, chances = every_view(view, (int(ones > 0), int(ones > 1)), parameters, colluders)
     rates = [float(chances[LIKELIHOOD_RATIO.on_all(views, 0) > 0].sum()) for views in (one, zero)]
@@ -303,7 +304,7 @@ def test_the_victims_own_label_is_not_looked_at_should_the_background_hold_it(tm
     )
     parameters = Parameters(0.2, 0.8)
     with (tmp_path / "trace").open("wb") as file:
-        Simulation(population, parameters, SeededCoins(1), Network(), seed=1, write=file.write).run()
+        Simulation(population, exchange_of(parameters), SeededCoins(1), Network(), seed=1, write=file.write).run()
     views = [
         view_of(Trace.open(tmp_path / "trace"), "learner", parameters=parameters, background=dict(enumerate(known)))
         for known in (labels.tolist(), [1, *labels[1:].tolist()])

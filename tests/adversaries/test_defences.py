@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.data import kmeans_clusters, load
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
 from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import COORDINATOR, Centre, Features, Refused, Roster
@@ -44,27 +45,27 @@ def test_in_a_cluster_of_her_own_the_victim_abstains_unless_that_is_switched_off
     alone = ISOLATING | {"way": "small_cluster"}
     defended, open_ = play(alone), play(alone, defences__abstain=False)
     assert not heard_of(defended)
-    assert defended.run.summary["outcomes_by_round"][0]["abstained"] == 1
+    assert defended.run.summary.outcomes_by_round[0]["abstained"] == 1
     assert heard_of(open_)
-    assert open_.run.summary["outcomes_by_round"][0]["abstained"] == 0
+    assert open_.run.summary.outcomes_by_round[0]["abstained"] == 0
 
 
 @pytest.mark.parametrize("size", [2, 9])
 def test_below_the_minimum_nobody_in_her_cluster_says_anything(size: int, play: Play) -> None:
     played = play(ISOLATING | {"way": "small_cluster", "size": size})
     assert not heard_of(played)
-    assert played.run.summary["outcomes_by_round"][0]["abstained"] == size
+    assert played.run.summary.outcomes_by_round[0]["abstained"] == size
 
 
 def test_switched_off_in_an_honest_run_small_clusters_take_part_and_the_audit_knows(play: Play) -> None:
     settings = {"clusters__method": "given", "clusters__minimum_size": 40}
     on, off = play(**settings), play(**settings, defences__abstain=False)
-    assert on.run.summary["outcomes_by_round"][0]["abstained"] > 0
-    assert off.run.summary["outcomes_by_round"][0]["abstained"] == 0
+    assert on.run.summary.outcomes_by_round[0]["abstained"] > 0
+    assert off.run.summary.outcomes_by_round[0]["abstained"] == 0
     assert audit_runs([on.path]).passed
     assert audit_runs([off.path]).passed
     by_arrays = run(off.run.scenario, engine="vectorized").summary
-    assert by_arrays["noisy_sha256"] == off.run.summary["noisy_sha256"]
+    assert by_arrays["noisy_sha256"] == off.run.summary.noisy_sha256
 
 
 # One answer.
@@ -132,15 +133,15 @@ def test_given_clusters_leave_rosters_to_compare_and_nothing_else(play: Play) ->
 def test_sybils_who_claim_her_features_are_beyond_the_check(play: Play) -> None:
     """k-means puts them with her: that is what features are for, and nobody else can tell that they are invented."""
     played = play({"kind": "sybils", "victim": VICTIM, "count": 40}, defences__check_assignment=True)
-    assert played.run.summary["outcomes_by_round"][0]["abstained"] == 0
+    assert played.run.summary.outcomes_by_round[0]["abstained"] == 0
 
 
 def test_checking_costs_an_honest_run_a_message_for_each_cell_and_nothing_else(play: Play) -> None:
     without, checked = play(mechanism__rounds=2), play(mechanism__rounds=2, defences__check_assignment=True)
-    assert checked.run.summary["noisy_sha256"] == without.run.summary["noisy_sha256"]
-    kinds = dict(checked.run.summary["messages_by_kind"])
+    assert checked.run.summary.noisy_sha256 == without.run.summary.noisy_sha256
+    kinds = dict(checked.run.summary.messages_by_kind)
     assert kinds.pop("centre") == 4
-    assert kinds == without.run.summary["messages_by_kind"]
+    assert kinds == without.run.summary.messages_by_kind
     assert audit_runs([checked.path]).passed
     assert not without.said("centre")
 
@@ -148,7 +149,7 @@ def test_checking_costs_an_honest_run_a_message_for_each_cell_and_nothing_else(p
 def test_default_defences_leave_the_quick_start_as_it_was() -> None:
     scenario = load_scenario(Path(__file__).parents[2] / "scenarios" / "quickstart.toml")
     for each in (scenario, replace(scenario, defences__check_assignment=True)):
-        assert run(each).summary["noisy_sha256"].startswith("6653380a31d15334")
+        assert run(each).summary.noisy_sha256.startswith("6653380a31d15334")
 
 
 # The check never accuses an honest coordinator.

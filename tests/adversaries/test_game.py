@@ -23,8 +23,7 @@ from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.games import Game, play, play_actors, play_each, seen_by_arrays
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.mechanisms import Parameters
-from p2p_labeldp.privacy import VIEWS, account
+from p2p_labeldp.privacy import VIEWS, Parameters, account
 from p2p_labeldp.privacy.views import chance_seen
 from p2p_labeldp.scenario import Scenario
 
@@ -112,7 +111,7 @@ def test_one_colluding_peer_takes_the_guarantee_to_almost_that_of_the_flips_alon
     size, alpha = 500, 0.1
     delta = 1 / size**2
     found = [
-        account("coalition", cluster_size=size, alpha=alpha, theta=1, colluders=colluders).get_epsilon(delta).epsilon
+        account("coalition", Parameters(alpha=alpha), cluster_size=size, colluders=colluders).get_epsilon(delta).epsilon
         for colluders in (0, 1)
     ]
     assert found[0] == pytest.approx(0.3400, abs=1e-4)
@@ -239,7 +238,7 @@ def test_a_bound_that_is_too_low_is_seen_to_be_beaten() -> None:
     """The other way round: an attack that sees more than was accounted for is caught."""
     game = Game("auditor", 10, Parameters(0.1, 1.0), 20_000, 1)
     scores = LIKELIHOOD_RATIO.on_all(seen_by_arrays(game, game.bounds()), 0)
-    wrong = Bounds(account("learner", cluster_size=10, alpha=0.1, theta=1.0))
+    wrong = Bounds(account("learner", Parameters(alpha=0.1), cluster_size=10))
     beaten = game.judged(LIKELIHOOD_RATIO, scores, 0.999, wrong).beaten
     assert {"advantage", "reconstruction", "true rate at 0.01"} <= set(beaten)
 
@@ -248,7 +247,7 @@ def test_bounds_are_those_of_the_flips_where_the_label_is_seen_for_sure() -> Non
     """A cluster of one: the auditor sees a flipped label, so everything has a closed form."""
     alpha = 0.2
     for prior in (0.5, 0.6, 0.1):
-        bounds = Bounds(account("auditor", cluster_size=1, alpha=alpha, theta=1.0), prior)
+        bounds = Bounds(account("auditor", Parameters(alpha=alpha), cluster_size=1), prior)
         assert bounds.exact
         assert bounds.advantage == pytest.approx(1 - 2 * alpha)
         assert bounds.reconstruction == pytest.approx(max(prior, 1 - prior, 1 - alpha))
@@ -259,7 +258,7 @@ def test_bounds_are_those_of_the_flips_where_the_label_is_seen_for_sure() -> Non
 
 
 def test_without_flips_bounds_are_still_numbers() -> None:
-    bounds = Bounds(account("auditor", cluster_size=4, alpha=0.0, theta=1.0))
+    bounds = Bounds(account("auditor", Parameters(alpha=0.0), cluster_size=4))
     assert bounds.advantage == pytest.approx(1 - 0.75**4)
     assert bounds.true_rate(0.0) == pytest.approx(1 - 0.75**4)
     assert play("auditor", 4, Parameters(0.0, 1.0), 2000, 1).beaten == ()

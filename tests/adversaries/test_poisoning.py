@@ -14,7 +14,8 @@ from p2p_labeldp.data import load
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.learning import fit_softmax, one_hot, trimmed_reports, unflip
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import Data, make_entry, parse_scenario, replace
 
 Play = Callable[..., SimpleNamespace]
@@ -64,7 +65,7 @@ def test_actors_and_arrays_lie_alike(keys: dict[str, bool], play: Play) -> None:
     reports = poisoned_reports(
         played.run.dataset.labels, played.run.outcome.clusters, parameters, SeededCoins(0), liars, 1, **keys
     )
-    assert Outcome(played.run.outcome.clusters, [reports]).sha256() == played.run.summary["noisy_sha256"]
+    assert Outcome(played.run.outcome.clusters, [reports]).sha256() == played.run.summary.noisy_sha256
 
 
 # The model.
@@ -84,7 +85,7 @@ correct_flips = true
 def accuracy(fraction: float, **changes: Any) -> float:
     """Test accuracy through the actors' protocol with so many users who always say odd."""
     entries = [make_entry("adversaries", {"kind": "liars", "fraction": fraction, "label": 1})] if fraction else []
-    return float(run(replace(parse_scenario(PARITY), adversaries=entries, **changes)).summary["accuracy"])
+    return float(run(replace(parse_scenario(PARITY), adversaries=entries, **changes)).summary.accuracy)
 
 
 def test_accuracy_falls_with_the_fraction_of_liars_through_the_actors_protocol() -> None:

@@ -61,7 +61,7 @@ def invariants(played: SimpleNamespace) -> set[str]:
 def test_what_a_role_does_depends_on_neither_hosting_nor_the_order_of_messages(kind: str, play: Play) -> None:
     entry = {"kind": kind} | KINDS[kind]
     digests = {
-        play(entry, hosting=hosting, **network).run.summary["noisy_sha256"]
+        play(entry, hosting=hosting, **network).run.summary.noisy_sha256
         for hosting in ("user", "cluster")
         for network in ({}, {"network__latency": 0.5, "network__jitter": 2.0})
     }
@@ -183,7 +183,7 @@ def test_a_colluder_out_of_the_victims_reach_behaves_honestly(play: Play) -> Non
     honest = play()
     stranger = next(user for user in range(120) if user not in mates(honest, VICTIM))
     played = play({"kind": "focus", "victim": VICTIM, "users": [stranger]})
-    assert played.run.summary["noisy_sha256"] == honest.run.summary["noisy_sha256"]
+    assert played.run.summary.noisy_sha256 == honest.run.summary.noisy_sha256
 
 
 # Clusters.
@@ -244,7 +244,7 @@ def test_a_replaying_learner_is_refused_by_everyone_and_changes_nothing(play: Pl
     refusals = played.said("refusal")
     assert len(orders) == len(refusals) == 3 * 120
     assert all(e.fields[2].startswith("misdirected: only the coordinator") for e in refusals)
-    assert played.run.summary["noisy_sha256"] == honest.run.summary["noisy_sha256"]
+    assert played.run.summary.noisy_sha256 == honest.run.summary.noisy_sha256
     assert "addresses" in invariants(played)
 
 
@@ -255,12 +255,12 @@ def test_who_only_looks_changes_nothing_in_either_engine(play: Play) -> None:
     looking = [{"kind": "collusion", "count": 9}, {"kind": "curious_peers", "users": [3]}, {"kind": "observer"}]
     honest, played = play(), play(*looking)
     by_arrays = run(played.run.scenario, engine="vectorized")
-    assert {each.summary["noisy_sha256"] for each in (honest.run, played.run, by_arrays)} == {
-        honest.run.summary["noisy_sha256"]
+    assert {each.summary.noisy_sha256 for each in (honest.run, played.run, by_arrays)} == {
+        honest.run.summary.noisy_sha256
     }
     assert [part.members for part in by_arrays.parts] == [part.members for part in played.run.parts]
     assert [len(part.members) for part in played.run.parts] == [9, 1, 0]
-    assert played.run.summary["adversaries"][1] == {"kind": "curious_peers", "members": [3]}
+    assert played.run.summary.adversaries[1] == {"kind": "curious_peers", "members": [3]}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from p2p_labeldp.engines.audited import EngineSampler, Setting, audit_epsilon, setting_of_runs
-from p2p_labeldp.engines.runner import run
 from scipy import stats
 
 from p2p_labeldp.audit.epsilon import Floats, at_least, at_most, lower_bound
 from p2p_labeldp.cli import main
-from p2p_labeldp.engines import audited
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Parameters
-from p2p_labeldp.privacy import VIEWS
+from p2p_labeldp.experiments import epsilon as audited
+from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, audit_epsilon, setting_of_runs
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.privacy import VIEWS, Parameters
 from p2p_labeldp.scenario import Scenario
 
 LOG_4 = math.log(4)
@@ -205,7 +204,7 @@ def test_a_person_reads_what_is_promised_and_what_was_shown(command: Command, tm
 def test_a_run_folder_says_what_to_audit(
     command: Command, small_scenario: Callable[..., Scenario], tmp_path: Path, engine: str
 ) -> None:
-    promised = run(small_scenario(), engine=engine, out=tmp_path / "run").summary["privacy"]["network"]
+    promised = run(small_scenario(), engine=engine, out=tmp_path / "run").summary.privacy["network"]
     status, out, _ = command("run", "--view", "network", "--trials", "4000", "--json")
     found = json.loads(out)
     assert status == 0

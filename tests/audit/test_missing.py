@@ -13,11 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
     LEARNER,

@@ -17,11 +17,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.messages import KINDS, Ask, Message, Outgoing
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Scenario, parse_scenario

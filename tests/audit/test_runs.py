@@ -11,10 +11,10 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario
 
 Make = Callable[..., Scenario]

@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange
 from p2p_labeldp.mechanisms.coins import PEER
+from p2p_labeldp.privacy import Parameters
 
 PARAMETERS = Parameters(alpha=0.1, theta=0.5)
 SIZES = [40, 60, 100]

@@ -11,8 +11,6 @@ import msgpack
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from p2p_labeldp.engines.attacks import Game, seen_by_actors, seen_by_arrays
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.audit.array_views import view_of_exchange, views_of_exchange
@@ -22,8 +20,11 @@ from p2p_labeldp.audit.views import SIGHT, View, view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
-from p2p_labeldp.privacy import VIEWS
+from p2p_labeldp.experiments.games import Game, seen_by_actors, seen_by_arrays
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import VIEWS, Parameters
 from p2p_labeldp.scenario import Network, Scenario
 
 SEED = 11
@@ -45,7 +46,13 @@ def traced(path: Path, parameters: Parameters, hosting: str = "user", network: N
     with path.open("wb") as file:
         coins = SeededCoins(SEED)
         simulation = Simulation(
-            population, parameters, coins, network or Network(), hosting=hosting, seed=SEED, write=file.write
+            population,
+            exchange_of(parameters),
+            coins,
+            network or Network(),
+            hosting=hosting,
+            seed=SEED,
+            write=file.write,
         )
         simulation.run()
     return Trace.open(path)

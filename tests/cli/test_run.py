@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,34 +169,6 @@ def test_absent_data_files_are_named(command: Command, scenario: Path, tmp_path:
     assert (status, out) == (2, "")
     assert "mnist" in err
     assert err.count("\n") == 1
-
-
-def test_an_interrupt_leaves_a_readable_trace_and_says_how_far_it_got(tmp_path: Path) -> None:
-    settings = ["--set", "mechanism.rounds=200", "--set", "network.jitter=1.0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "p2p_labeldp", "run", "hospital", "--out", str(tmp_path / "run"), *settings],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        # Long enough that the exchange has begun: a trace of some size is being written.
-        for _ in range(600):
-            if any(path.stat().st_size > 500_000 for path in tmp_path.glob(".run.*/trace.msgpack")):
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, out) == (3, "")
-    assert err.count("\n") == 1
-    trace = tmp_path / "run.interrupted" / "trace.msgpack"
-    with trace.open("rb") as file:
-        messages = sum(1 for _ in msgpack.Unpacker(file)) - 1
-    assert f"interrupted after {messages:,} messages; the trace so far is {trace}" in err
-    assert not (tmp_path / "run").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["run.interrupted"]
 
 
 def test_the_audit_of_an_altered_trace_fails_with_status_1(command: Command, scenario: Path) -> None:

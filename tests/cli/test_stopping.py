@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
+from typing import Any
 
+import msgpack
 import pytest
+from processes import PATIENCE, program, until
 
 from p2p_labeldp.cli import main
 
 
-def test_being_asked_to_stop_is_being_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "disposition"),
+    [
+        pytest.param(signal.SIGINT, signal.default_int_handler, id="interrupted"),
+        pytest.param(signal.SIGTERM, signal.default_int_handler, id="asked to stop"),
+        pytest.param(signal.SIGTERM, signal.SIG_IGN, id="asked to stop where interrupts are ignored"),
+    ],
+)
+@pytest.mark.usefixtures("interruptible")
+def test_a_run_that_is_stopped_leaves_a_readable_trace_and_says_how_far_it_got(
+    tmp_path: Path, number: signal.Signals, disposition: Any
+) -> None:
+    signal.signal(signal.SIGINT, disposition)
     settings = ["--set", "mechanism.rounds=200", "--set", "network.jitter=1.0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "p2p_labeldp", "run", "hospital", "--out", str(tmp_path / "run"), *settings],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        for _ in range(600):
-            if any(path.stat().st_size > 200_000 for path in tmp_path.glob(".run.*/trace.msgpack")):
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 3
-    assert "interrupted after" in err
+    with program("run", "hospital", "--out", str(tmp_path / "run"), *settings) as process:
+        # Long enough that the exchange has begun: a trace of some size is being written.
+        until(lambda: any(path.stat().st_size > 200_000 for path in tmp_path.glob(".run.*/trace.msgpack")))
+        if disposition == signal.SIG_IGN:
+            process.send_signal(signal.SIGINT)  # does nothing
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (3, "")
+    assert err.count("\n") == 1
+    trace = tmp_path / "run.interrupted" / "trace.msgpack"
+    with trace.open("rb") as file:
+        messages = sum(1 for _ in msgpack.Unpacker(file)) - 1
+    assert f"interrupted after {messages:,} messages; the trace so far is {trace}" in err
     assert [path.name for path in tmp_path.iterdir()] == ["run.interrupted"]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_where_interrupts_are_ignored_a_run_takes_no_notice_of_them(tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folder = tmp_path / "run"
+    with program("run", "hospital", "--out", str(folder), "--set", "mechanism.rounds=30") as process:
+        until(lambda: any(path.stat().st_size > 20_000 for path in tmp_path.glob(".run.*/trace.msgpack")))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert (folder / "summary.json").exists()
 
 
 def test_the_present_folder_can_be_the_run_folder_if_it_is_empty(
@@ -62,16 +83,12 @@ def test_an_interrupt_that_no_command_deals_with_is_told_in_one_line(
 
 
 def test_a_reader_who_has_gone_is_no_failure() -> None:
-    arguments = ["account", "--cluster-size", "20", "--alpha", "0.1", "--theta", "1", "--delta", "1e-3"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "p2p_labeldp", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stderr is not None
-    with process.stderr as complaints:
-        assert complaints.read() == b""
-    assert process.wait(timeout=60) == 0
+    with program("account", "--cluster-size", "20", "--alpha", "0.1", "--theta", "1", "--delta", "1e-3") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(PATIENCE) == 0
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import stat
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import PATIENCE, Fleet, Machine, Watch, audited, fleet, nodes_of
+from processes import Fleet, Machine, Watch, audited, fleet, nodes_of, until
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.logs import FACTS
@@ -139,20 +139,18 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def deploying(machine: Machine, scenario: Path, place: Path, temporary: Path) -> int:
-    """A ``deploy`` of its own process, which writes what it says to ``place/said``."""
+@contextlib.contextmanager
+def deploying(machine: Machine, scenario: Path, place: Path, temporary: Path) -> Iterator[int]:
+    """A ``deploy`` of its own process, which writes what it says to ``place/said`` and is gone afterwards."""
     words = ["deploy", str(scenario), "--hosts", "1", "--out", str(place / "run")]
     log = str(place / "said")
     pid: int = machine.ask("start", words=words, log=log, patches={"tempfile.tempdir": str(temporary)})
-    return pid
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    return found
+    try:
+        yield pid
+    finally:
+        if machine.ask("status", pid=pid) is None:  # a check has failed
+            machine.ask("signal", pid=pid, number=int(signal.SIGTERM))
+            until(lambda: machine.ask("status", pid=pid) is not None)
 
 
 def log_of(temporary: Path, name: str) -> str:
@@ -162,12 +160,12 @@ def log_of(temporary: Path, name: str) -> str:
 def test_a_node_that_dies_is_named_with_what_it_said_last(
     machine: Machine, words: Path, tmp_path: Path, temporary: Path
 ) -> None:
-    pid = deploying(machine, words, tmp_path, temporary)
-    until(lambda: "listening" in log_of(temporary, "users-1"))
-    nodes = nodes_of(pid)
-    victim = next(node for node, line in nodes.items() if b"\0users\0" in line)
-    os.kill(victim, signal.SIGKILL)
-    assert until(lambda: machine.ask("status", pid=pid)) == 3
+    with deploying(machine, words, tmp_path, temporary) as pid:
+        until(lambda: "listening" in log_of(temporary, "users-1"))
+        nodes = nodes_of(pid)
+        victim = next(node for node, line in nodes.items() if b"\0users\0" in line)
+        os.kill(victim, signal.SIGKILL)
+        assert until(lambda: machine.ask("status", pid=pid)) == 3
     said = (tmp_path / "said").read_text(encoding="utf-8")
     assert said.startswith("p2p-labeldp: users-1 died with status -9; it last said: ")
     assert "listening 127.0.0.1:" in said
@@ -178,12 +176,12 @@ def test_a_node_that_dies_is_named_with_what_it_said_last(
 def test_an_interrupt_leaves_neither_processes_nor_folders(
     machine: Machine, words: Path, tmp_path: Path, temporary: Path
 ) -> None:
-    pid = deploying(machine, words, tmp_path, temporary)
-    until(lambda: "listening" in log_of(temporary, "coordinator"))
-    nodes = nodes_of(pid)
-    assert len(nodes) == 4
-    assert machine.ask("signal", pid=pid, number=int(signal.SIGINT))
-    assert until(lambda: machine.ask("status", pid=pid)) == 3
+    with deploying(machine, words, tmp_path, temporary) as pid:
+        until(lambda: "listening" in log_of(temporary, "coordinator"))
+        nodes = nodes_of(pid)
+        assert len(nodes) == 4
+        assert machine.ask("signal", pid=pid, number=int(signal.SIGINT))
+        assert until(lambda: machine.ask("status", pid=pid)) == 3
     assert (tmp_path / "said").read_text(encoding="utf-8") == "p2p-labeldp: interrupted; nothing was kept\n"
     nothing_is_left(tmp_path, temporary, nodes)
 

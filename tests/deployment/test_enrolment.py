@@ -23,7 +23,7 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.tls_stream import TlsStream
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Server:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from p2p_labeldp.engines.runner import run
 from processes import Fleet, Machine, Unavailable, audited, expected_sha256, fleet
 
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 PATIENT = parse_scenario("""

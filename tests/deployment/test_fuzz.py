@@ -18,7 +18,6 @@ from deployment_model import Model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import Mutations, pack
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.deployment import parts as parts_module
 from p2p_labeldp.deployment.items import (
@@ -38,6 +37,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.deployment.parts import SINGLES
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import frames
 from p2p_labeldp.network.frames import FrameReader
 from p2p_labeldp.protocol.messages import (
@@ -278,7 +278,7 @@ def test_whatever_a_learner_an_auditor_or_a_stranger_says_the_result_is_the_same
     mutations = Mutations(point, corpus(scenario))
     model, said = attacked(scenario, point, ("learner", "auditor", STRANGER), iter(mutations.draw, None))
     assert said > HEARD * 16 * TAKES
-    assert model.digest == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(scenario, engine="vectorized").summary.noisy_sha256
     for name in model.names:
         model.kill(name)
 

@@ -15,7 +15,7 @@ from p2p_labeldp.deployment import health
 from p2p_labeldp.deployment.health import MAX_REQUEST, MOST, serve_health
 from p2p_labeldp.scenario import parse_scenario
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"
 Ask = Callable[[bytes], Any]
 

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from live_deployment import Held, Live, Raw, mail
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
@@ -44,6 +43,7 @@ from p2p_labeldp.deployment.items import (
 from p2p_labeldp.deployment.journal import Journal
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import tls
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, pack
@@ -170,7 +170,7 @@ async def test_nobody_gets_in_without_a_certificate_that_counts(live: Live, expe
                 why = f"a certificate for the {role} that the root authority did not sign itself"
                 await turned_away(live, name, context_of(tmp_path, forged), why, fault="misdirected")
         await live.start("users-2")
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
 
 
 async def test_a_host_without_a_share_gets_nowhere(live: Live, expected: Any) -> None:
@@ -194,7 +194,7 @@ async def test_a_host_without_a_share_gets_nowhere(live: Live, expected: Any) ->
             assert f"protocol version {version}" in await raw.goodbye()
         held.exchange.set()
         held.leave.set()
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
 
 
 async def test_a_host_that_enrols_after_shares_are_dealt_is_told_so(
@@ -222,7 +222,7 @@ async def test_a_host_that_enrols_after_shares_are_dealt_is_told_so(
         await live.saw("coordinator", "refused", peer=name, fault="misdirected")
         held.exchange.set()
         held.leave.set()
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
 
 
 # Those who only want to be in the way
@@ -256,7 +256,7 @@ async def test_whoever_sends_nonsense_or_nothing_is_dropped(
             assert "item 9 came where 2 was due" in await raw.goodbye()
         assert (await live.saw("coordinator", "disconnected", peer=key, duplicates=2))["reason"]
         await live.start("users-2")
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
 
 
 async def test_a_thousand_idle_connections_keep_nobody_out(live: Live, expected: Any) -> None:
@@ -264,7 +264,7 @@ async def test_a_thousand_idle_connections_keep_nobody_out(live: Live, expected:
         await live.start(*NODES)
         idle = [await trio.open_tcp_stream(*parse_address(live.address["coordinator"])) for _ in range(1000)]
         await live.start("users-2")
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
         for stream in idle:
             await trio.aclose_forcefully(stream)
     made_room = live.lines("coordinator", "refused", reason="it made room for newer connections")
@@ -308,7 +308,7 @@ async def test_a_connection_that_was_recorded_cannot_be_played_again(live: Live,
         assert (await live.saw("coordinator", "refused"))["reason"]
         assert len(live.lines("coordinator", "connected", name="users-1")) == 1
         await live.start("users-2")
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
         nursery.cancel_scope.cancel()
     assert len(live.lines("coordinator", "joined")) == 2
 
@@ -346,7 +346,7 @@ async def test_a_host_at_the_learners_address_hears_nothing(live: Live, expected
         posing = "{}:{}".format(*listeners[0].socket.getsockname())
         await live.start("coordinator", "learner", "auditor")
         await live.start("users-1", "users-2", deployment__learner=posing)
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
         nursery.cancel_scope.cancel()
     assert len(heard) >= 2
     assert all(len(frames) == 1 and isinstance(frames[0], Bye) for frames in heard)
@@ -373,7 +373,7 @@ async def test_there_is_one_coordinator_whatever_certificates_the_root_has_signe
         async with live.dial("coordinator", second, live.opening(name), Ack(0)) as raw:
             assert "there is one coordinator, and this is it" in await raw.goodbye()
         await live.start("users-2")
-        assert (await live.finish())["noisy_sha256"] == expected.summary["noisy_sha256"]
+        assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
     journal = Journal(live.folder / "state" / "learner")  # who was first is known after a restart too
     first = Credentials.load(live.certificates / "coordinator").identity.fingerprint
     assert journal.fact("known coordinator", "") == first
@@ -504,7 +504,7 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
             assert (first, {*acknowledged}, last) == (Open, {Ack}, Bye)
         held.leave.set()
         summary = await live.finish()
-    assert summary["noisy_sha256"] == expected.summary["noisy_sha256"]
+    assert summary["noisy_sha256"] == expected.summary.noisy_sha256
     assert summary["missing"] == summary["missing_hosts"] == []
     assert not live.lines("coordinator", "shunned")
     # It told the auditor nothing of its lies; that others refused them gives it away.

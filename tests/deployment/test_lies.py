@@ -14,7 +14,6 @@ import msgpack
 import numpy as np
 import pytest
 from deployment_model import Model
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
@@ -35,6 +34,7 @@ from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     LEARNER,
@@ -208,7 +208,7 @@ def test_clusters_are_told_once_in_order_and_in_whole_numbers() -> None:
     say(model, "coordinator", Column("clusters", 0, values[:8]))
     assert refused(model, "coordinator", kind="column")[-1]["fault"] == "out_of_order"
     model.run()
-    assert model.digest == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(scenario, engine="vectorized").summary.noisy_sha256
 
 
 def test_hosts_that_name_no_clusters_at_all_stop_nobody() -> None:
@@ -239,7 +239,7 @@ def test_an_assignment_by_another_host_costs_nothing_and_ends_nothing() -> None:
         say(model, victim, Mail(lies))
         assert len(refused(model, victim, kind="assignment", fault="misdirected", sender=mine.first)) == 2
     model.run()
-    assert model.digest == run(model.scenario, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(model.scenario, engine="vectorized").summary.noisy_sha256
 
 
 # Offers
@@ -271,7 +271,7 @@ def test_an_offer_that_cannot_be_used_is_declined_and_the_host_told_why(join: Jo
     say(model, "coordinator", join)
     del model.streams["coordinator", LIAR]
     model.run()
-    assert model.digest == run(SMALL, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(SMALL, engine="vectorized").summary.noisy_sha256
 
 
 def test_shares_go_to_those_who_agree_with_most() -> None:
@@ -408,7 +408,7 @@ def test_the_trace_has_an_end_and_a_time_for_everything() -> None:
     assert header["hosts"] == 3
     assert len(records) < 2 * FAIR + 1000
     assert max(time for _, time, *_ in records) < 3700
-    assert model.digest == run(SMALL, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(SMALL, engine="vectorized").summary.noisy_sha256
 
 
 def test_clocks_leap_so_far_and_end_before_they_overflow() -> None:
@@ -420,4 +420,4 @@ def test_clocks_leap_so_far_and_end_before_they_overflow() -> None:
         say(model, "coordinator", b"?", clock=2**63 - 1)
     assert model.parts["coordinator"].clock == MAX_CLOCK
     model.run()
-    assert model.digest == run(SMALL, engine="vectorized").summary["noisy_sha256"]
+    assert model.digest == run(SMALL, engine="vectorized").summary.noisy_sha256

@@ -10,10 +10,10 @@ import msgpack
 import numpy as np
 import pytest
 from deployment_model import Model
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.deployment.journal import JOINED, Entry
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 SMALL = parse_scenario("""
@@ -30,7 +30,7 @@ theta = 0.7
 
 
 def vectorized(scenario: Scenario) -> str:
-    return str(run(scenario, engine="vectorized").summary["noisy_sha256"])
+    return str(run(scenario, engine="vectorized").summary.noisy_sha256)
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
-from p2p_labeldp.engines.runner import ClusterPlan, parameters_of
 from processes import Machine, audited, expected_sha256, fleet
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE
@@ -22,6 +21,9 @@ from p2p_labeldp.data import load
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 MANY_ROUNDS = parse_scenario("""
@@ -106,7 +108,9 @@ def test_no_flip_is_made_twice_whatever_moment_nodes_are_killed_at(machine: Mach
             (reports["user"][reports["round"] == round_], reports["label"][reports["round"] == round_])
             for round_ in range(12)
         ]
-    again = run_vectorized(population(SYSTEM_COINS), parameters_of(SYSTEM_COINS, 2), CoinsOfJournals(results))
+    again = run_vectorized(
+        population(SYSTEM_COINS), exchange_of(parameters_of(SYSTEM_COINS, 2)), CoinsOfJournals(results)
+    )
     for (users, labels), (its_users, its_labels) in zip(taken, again.rounds, strict=True):
         assert np.array_equal(users, its_users)
         assert np.array_equal(labels, its_labels)

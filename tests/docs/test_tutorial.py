@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import sessions
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look for their module
-    spec.loader.exec_module(module)
-    return module
-
-
-sessions = load("sessions")
 SMALL = """
 ```sh
 not run
@@ -62,6 +47,33 @@ def test_files_are_written_and_commands_are_run_and_compared(tmp_path: Path) -> 
     assert sessions.perform(echo, tmp_path) == "one\ntwo 2\n"
     assert sessions.agrees(echo, "one\ntwo 2\n")
     assert not sessions.agrees(echo, "two 2\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "near", "far"),
+    [
+        ("accuracy        {} on the noisy labels", "0.8914", "0.8750", "0.8700"),
+        ("                {} without privacy", "0.9331", "0.9431", "0.9600"),
+        ("     2     8  {} ± 0.0222   0.3", "0.8564", "0.8586", "0.8786"),
+        ("     2     8  0.8564 ± {}   0.3", "0.0222", "0.0150", "0.0522"),
+        ("{{'accuracy': {}, 'epsilon': 0.79}}", "0.891", "0.889", "0.991"),
+        ("0.856 with few clusters, {} with many (p = 0.001)", "0.761", "0.760", "0.856"),
+        ("0.856 with few clusters, 0.761 with many (p = {})", "0.001", "0.003", "0.050"),
+    ],
+)
+def test_accuracies_are_compared_with_a_tolerance(text: str, written: str, near: str, far: str) -> None:
+    step = sessions.Step("", "", text.format(written) + "\n")
+    assert sessions.agrees(step, text.format(near) + "\n")
+    assert not sessions.agrees(step, text.format(far) + "\n")
+
+
+def test_all_else_is_compared_exactly() -> None:
+    printed = "accuracy        0.8914 on the noisy labels\nprivacy         epsilon 0.7856 against the learner\n"
+    step = sessions.Step("", "", printed)
+    assert sessions.agrees(step, printed)
+    assert not sessions.agrees(step, printed.replace("0.7856", "0.7857"))
+    assert not sessions.agrees(step, printed.replace("0.8914", "0.891"))
+    assert not sessions.agrees(step, printed + "                0.9331 without privacy\n")
 
 
 def test_outputs_are_renewed_and_nothing_else(tmp_path: Path) -> None:

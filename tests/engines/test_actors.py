@@ -12,7 +12,9 @@ from trio.testing import MockClock
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Features, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Network
@@ -37,7 +39,7 @@ class Trace:
 
 def simulation(population: Population, trace: Trace, **settings: float) -> Simulation:
     network = Network(**{"latency": 1.0, "hello_limit": 30.0, "round_limit": 40.0} | settings)
-    return Simulation(population, Parameters(0.1, 1.0), SeededCoins(1), network, write=trace.write)
+    return Simulation(population, exchange_of(Parameters(0.1, 1.0)), SeededCoins(1), network, write=trace.write)
 
 
 class Silent(User):
@@ -117,7 +119,7 @@ def test_the_limit_on_a_round_starts_anew_with_each_round(make_population: Make)
     """Twenty rounds of three seconds each are no reason to close any of them after 40 seconds."""
     network = Network(latency=1.0, round_limit=40.0)
     parameters = Parameters(0.1, 1.0, rounds=20)
-    outcome = Simulation(make_population([0, 1, 0], [0, 0, 0]), parameters, SeededCoins(1), network).run()
+    outcome = Simulation(make_population([0, 1, 0], [0, 0, 0]), exchange_of(parameters), SeededCoins(1), network).run()
     assert outcome.missing == []
     assert outcome.virtual_seconds > 60
     assert outcome.reports == 60

@@ -17,7 +17,9 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import MAX_SEED, Network, Scenario
 
 
@@ -28,7 +30,7 @@ def population_of(labels: list[int], clusters: list[int]) -> Population:
 
 
 def by_actors(population: Population, parameters: Parameters, seed: int, network: Network, hosting: str) -> Outcome:
-    return Simulation(population, parameters, SeededCoins(seed), network, hosting=hosting, seed=seed).run()
+    return Simulation(population, exchange_of(parameters), SeededCoins(seed), network, hosting=hosting, seed=seed).run()
 
 
 @st.composite
@@ -62,7 +64,7 @@ def test_engines_agree_whatever_the_problem_the_hosting_and_the_order_of_message
 ) -> None:
     population, parameters, seed = problem
     actors = by_actors(population, parameters, seed, network, hosting)
-    vectorized = run_vectorized(population, parameters, SeededCoins(seed))
+    vectorized = run_vectorized(population, exchange_of(parameters), SeededCoins(seed))
     assert actors.sha256() == vectorized.sha256()
     assert actors.outcomes == vectorized.outcomes
     assert actors.missing == []
@@ -89,7 +91,7 @@ def test_engines_agree_at_the_edges(
 ) -> None:
     population = population_of(labels, clusters)
     actors = by_actors(population, parameters, 7, Network(), hosting)
-    assert actors.sha256() == run_vectorized(population, parameters, SeededCoins(7)).sha256()
+    assert actors.sha256() == run_vectorized(population, exchange_of(parameters), SeededCoins(7)).sha256()
 
 
 def test_with_alpha_0_in_clusters_of_one_the_labels_arrive_unchanged(

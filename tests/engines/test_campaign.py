@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from p2p_labeldp.engines.runner import run
 
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 SMALL = parse_scenario("""
@@ -25,7 +25,7 @@ theta = 0.8
 
 @pytest.fixture(autouse=True)
 def _smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("p2p_labeldp.engines.campaign.MOST_USERS", 8_000)
+    monkeypatch.setattr("p2p_labeldp.experiments.attacked.MOST_USERS", 8_000)
 
 
 def with_adversaries(*tables: dict[str, Any], **changes: Any) -> Scenario:
@@ -33,7 +33,7 @@ def with_adversaries(*tables: dict[str, Any], **changes: Any) -> Scenario:
 
 
 def rows_of(scenario: Scenario, **options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = run(scenario, **options).summary["attacks"]
+    found: list[dict[str, Any]] = run(scenario, **options).summary.attacks
     return found
 
 
@@ -74,7 +74,7 @@ def test_colluders_who_all_ask_the_victim_reach_the_local_bound() -> None:
 
 
 def test_new_noise_for_every_asker_is_averaged_away_and_one_flip_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("p2p_labeldp.engines.campaign.MOST_USERS", 24_000)
+    monkeypatch.setattr("p2p_labeldp.experiments.attacked.MOST_USERS", 24_000)
     colluders = {"kind": "focus", "victim": 3, "users": [9, 15, 21, 27, 33, 39, 45, 51, 57, 63, 69]}
     tables = [{"kind": "fresh_answers", "users": [3]}, colluders]
     _, buggy = rows_of(with_adversaries(*tables, clusters__method="given", data__groups=1))
@@ -117,13 +117,13 @@ def test_where_everyone_is_gone_there_is_nothing_to_attack() -> None:
 
 def test_an_abstaining_cluster_full_of_colluders_does_not_hide_the_others() -> None:
     scenario = with_adversaries({"kind": "collusion", "users": list(range(40))})
-    smallest = int(run(scenario).summary["cluster_sizes"]["smallest"])
+    smallest = int(run(scenario).summary.cluster_sizes.smallest)
     (row,) = rows_of(replace(scenario, clusters__minimum_size=smallest + 1))
     assert "advantage" in row
 
 
 def test_the_summary_promises_no_more_than_the_adversaries_leave() -> None:
-    honest = run(SMALL).summary["privacy"]["learner"]
-    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary["privacy"]["learner"]
+    honest = run(SMALL).summary.privacy["learner"]
+    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary.privacy["learner"]
     assert lied["epsilon"] > honest["epsilon"]
     assert lied["method"] == "upper_bound"

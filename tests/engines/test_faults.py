@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p2p_labeldp.engines.runner import faults_of, run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.cli import main
@@ -21,8 +20,12 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import Done, Hello, Message, Outgoing, Report
+from p2p_labeldp.runs.execute import faults_of
 from p2p_labeldp.scenario import MAX_SEED, Entry, Scenario, load_scenario, make_entry, parse_scenario, replace
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -135,7 +138,7 @@ def simulation_of(
     made = faults_of(scenario, len(population.labels))
     coins = SeededCoins(seed)
     return Simulation(
-        population, parameters, coins, scenario.network, hosting=hosting, seed=seed, faults=made, **more
+        population, exchange_of(parameters), coins, scenario.network, hosting=hosting, seed=seed, faults=made, **more
     )  # fmt: skip
 
 
@@ -149,7 +152,7 @@ def test_faults_that_pass_change_nothing_that_the_learner_gets(
 ) -> None:
     population, parameters, seed, scenario = problem
     outcome = simulation_of(population, parameters, seed, scenario, hosting).run()
-    expected = run_vectorized(population, parameters, SeededCoins(seed))
+    expected = run_vectorized(population, exchange_of(parameters), SeededCoins(seed))
     assert outcome.missing == []
     assert outcome.sha256() == expected.sha256()
     assert outcome.outcomes == expected.outcomes
@@ -163,7 +166,7 @@ def test_the_order_of_deliveries_does_not_matter(hosting: str, seed: int, small_
     """Every message is held back for up to five seconds, so that nearly all of them overtake others."""
     shuffled = with_faults(small_scenario(seed=seed), {"rule": "reorder", "probability": 1.0, "seconds": 5.0})
     found = run(shuffled, hosting=hosting).summary
-    assert found["noisy_sha256"] == run(small_scenario(seed=seed), engine="vectorized").summary["noisy_sha256"]
+    assert found["noisy_sha256"] == run(small_scenario(seed=seed), engine="vectorized").summary.noisy_sha256
     assert found["faults"][0]["fired"] > 500
 
 
@@ -177,7 +180,7 @@ def test_a_user_who_was_down_goes_on_as_she_was(hosting: str, small_scenario: Ma
     )
     found = run(scenario, hosting=hosting, out=tmp_path / "run").summary
     assert found["missing"] == []
-    assert found["noisy_sha256"] == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    assert found["noisy_sha256"] == run(scenario, engine="vectorized").summary.noisy_sha256
     assert all(fault["fired"] > 0 for fault in found["faults"])
     assert audit_runs([tmp_path / "run"]).passed
 
@@ -317,7 +320,7 @@ def test_absent_users_are_in_no_cluster_and_the_guarantee_is_that_of_smaller_one
     finished = run(scenario)
     assert finished.outcome.missing == list(range(0, 60, 4))
     assert set(np.flatnonzero(finished.outcome.clusters < 0)) == set(finished.outcome.missing)
-    learner = finished.summary["privacy"]["learner"]
+    learner = finished.summary.privacy["learner"]
     assert "went missing" not in learner.get("reason", "")  # those who were never there have given nothing away
     assert learner["cluster_size"] < min(np.bincount(run(small_scenario()).outcome.clusters))
 
@@ -329,7 +332,7 @@ def test_a_report_that_never_arrives_makes_its_sender_missing(small_scenario: Ma
         scenario = with_faults(replace(plain, coins__seed=seed), {"rule": "loss", "start": 0.35, "probability": 0.4})
         scenario = replace(scenario, network__round_limit=1.0)
         finished = run(scenario, out=tmp_path / str(seed))
-        unheard = 60 - finished.summary["outcomes_by_round"][0]["reported"]
+        unheard = 60 - finished.summary.outcomes_by_round[0]["reported"]
         assert audit_runs([tmp_path / str(seed)]).passed
         assert {*finished.outcome.missing, *finished.outcome.rounds[0][0].tolist()} == set(range(60))
         if len(finished.outcome.missing) > unheard:
@@ -360,7 +363,7 @@ def test_limits_of_years_cost_no_attempts(hosting: str, small_scenario: Make) ->
 @HOSTINGS
 def test_jitter_gives_the_same_times_whatever_order_tasks_ran_in(hosting: str, small_scenario: Make) -> None:
     scenario = small_scenario("network.jitter=1.0")
-    found = {run(scenario, hosting=hosting).summary["virtual_seconds"] for _ in range(5)}
+    found = {run(scenario, hosting=hosting).summary.virtual_seconds for _ in range(5)}
     assert len(found) == 1
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from p2p_labeldp.engines.guarantees import guarantees
 
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.mechanisms import Parameters
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
+from p2p_labeldp.runs.guarantees import guarantees
 
 PARAMETERS = Parameters(alpha=0.1, theta=0.8)
 
@@ -19,7 +18,7 @@ def outcome_of(*sizes: int, missing: list[int] | None = None) -> Outcome:
 
 def test_the_worst_cluster_counts() -> None:
     found = guarantees(outcome_of(30, 60), PARAMETERS, 1e-4)["learner"]
-    alone = account("learner", cluster_size=30, alpha=0.1, theta=0.8).get_epsilon(1e-4)
+    alone = account("learner", Parameters(alpha=0.1, theta=0.8), cluster_size=30).get_epsilon(1e-4)
     assert found["cluster_size"] == 30
     assert found["epsilon"] == pytest.approx(alone.epsilon, abs=1e-6)
 
@@ -51,7 +50,7 @@ def test_missing_users_make_no_guarantee_smaller_and_it_is_called_a_bound() -> N
         assert lacking[view]["epsilon"] >= whole[view]["epsilon"] - 1e-9
     assert lacking["learner"]["method"] == "upper_bound"
     assert "3 of 30 users went missing" in lacking["learner"]["reason"]
-    shuffled = account("shuffle", cluster_size=27, alpha=0.1, theta=1.0).get_epsilon(1e-4)
+    shuffled = account("shuffle", Parameters(alpha=0.1), cluster_size=27).get_epsilon(1e-4)
     assert lacking["learner"]["epsilon"] == pytest.approx(shuffled.epsilon, abs=1e-6)
 
 
@@ -66,7 +65,7 @@ def test_over_several_rounds_one_who_left_in_between_has_her_flips_alone(noise: 
     """What changes when she leaves tells her noisy label apart from the others'."""
     parameters = Parameters(alpha=0.1, theta=0.8, rounds=4, noise=noise)
     lacking = guarantees(outcome_of(60, missing=[7]), parameters, 1e-4)
-    local = account("learner", cluster_size=60, alpha=0.1, theta=0.8, rounds=4, noise=noise).local_epsilon
+    local = account("learner", Parameters(alpha=0.1, theta=0.8, noise=noise, rounds=4), cluster_size=60).local_epsilon
     for view in ("learner", "shuffle", "coalition"):
         assert lacking[view]["epsilon"] == pytest.approx(local)
         assert lacking[view]["method"] == "upper_bound"
@@ -74,7 +73,7 @@ def test_over_several_rounds_one_who_left_in_between_has_her_flips_alone(noise: 
 
 def test_where_someone_misbehaves_the_flips_alone_are_counted_on() -> None:
     found = guarantees(outcome_of(30, 60), PARAMETERS, 1e-4, ["liars", "silent"])
-    local = account("learner", cluster_size=30, alpha=0.1, theta=0.8).local_epsilon
+    local = account("learner", Parameters(alpha=0.1, theta=0.8), cluster_size=30).local_epsilon
     for view in found.values():
         assert view["epsilon"] == pytest.approx(local, abs=1e-3)
         assert view["epsilon"] <= local + 1e-9

@@ -13,11 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p2p_labeldp.engines.folder import RunFolder
-from p2p_labeldp.engines.large import run_large
 
-from p2p_labeldp.engines import large as module
-from p2p_labeldp.engines import run, split
+from p2p_labeldp.engines import split
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.shares import (
     GAP,
@@ -37,8 +34,14 @@ from p2p_labeldp.engines.shares import (
 from p2p_labeldp.engines.split import DaskWorkers, Done, InProcess, Task, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins
+from p2p_labeldp.experiments import run
+from p2p_labeldp.mechanisms import Rosters, SeededCoins
 from p2p_labeldp.mechanisms.coins import SystemCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs import crowd as module
+from p2p_labeldp.runs.crowd import run_large
+from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import MAX_SEED, Scenario, parse_scenario
 
 CROWD = """
@@ -106,7 +109,7 @@ def test_shares_of_a_population_in_memory_give_what_one_process_gives(
     problem: tuple[Population, Parameters, int, int],
 ) -> None:
     population, parameters, seed, most = problem
-    whole = run_vectorized(population, parameters, SeededCoins(seed))
+    whole = run_vectorized(population, exchange_of(parameters), SeededCoins(seed))
     parts, record = run_split(population, parameters, SeededCoins(seed), Travelling(), most=most)
     assert parts.sha256() == whole.sha256()
     assert parts.outcomes == whole.outcomes
@@ -211,7 +214,7 @@ def same_files(whole: Path, parts: Path) -> None:
 def test_actors_agree_with_a_crowd_in_shares() -> None:
     scenario = crowd("data.users=301")
     digests = {
-        run(scenario, hosting="cluster").summary["noisy_sha256"],
+        run(scenario, hosting="cluster").summary.noisy_sha256,
         run_large(scenario, Travelling(), None, silent, 70)[1]["noisy_sha256"],
     }
     assert len(digests) == 1

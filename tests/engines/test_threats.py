@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from p2p_labeldp.engines.threats import Worst, threats
 
+from p2p_labeldp.experiments.threats import Worst, threats
 from p2p_labeldp.privacy import account
 from p2p_labeldp.scenario import parse_scenario
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import MECHANISM_KINDS, parse_scenario
 
 SCENARIO = """
@@ -52,14 +52,14 @@ def test_the_learner_is_kept_to_the_epsilon_that_was_asked_for(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["cluster_rr", "centralized", "rr_with_prior", "none", "dp_sgd"])
 def test_whoever_sees_true_labels_has_no_bound(kind: str) -> None:
-    privacy = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary["privacy"]
+    privacy = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy
     assert privacy["network"]["epsilon"] == "inf"
     assert "true label" in privacy["network"]["reason"]
 
 
 def test_a_curator_sees_true_labels_and_a_shuffler_does_not() -> None:
     kept = {
-        kind: run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary["privacy"]["keeper"]
+        kind: run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy["keeper"]
         for kind in ("cluster_rr", "shuffle")
     }
     assert kept["cluster_rr"]["epsilon"] == "inf"
@@ -72,7 +72,7 @@ def test_the_parameters_of_algorithm_1_can_all_be_given() -> None:
     summary = run(scenario).summary
     # 2/sigma + log(1 + (1-lambda)/(lambda tau))
     assert summary["privacy"]["learner"]["epsilon"] == pytest.approx(0.5 + 2.3978952727983707)
-    assert summary["noisy_sha256"] == run(scenario, engine="vectorized").summary["noisy_sha256"]
+    assert summary["noisy_sha256"] == run(scenario, engine="vectorized").summary.noisy_sha256
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_mechanism_that_cannot_be_is_refused_in_one_line(overrides: list[str],
 
 def test_the_systems_coins_give_another_data_set_each_time() -> None:
     scenario = parse_scenario(SCENARIO, overrides=[*settings("cluster_rr"), "coins.source=system"])
-    assert len({run(scenario, engine="vectorized").summary["noisy_sha256"] for _ in range(2)}) == 2
+    assert len({run(scenario, engine="vectorized").summary.noisy_sha256 for _ in range(2)}) == 2
 
 
 def test_audit_says_that_it_knows_peer_to_peer_only(tmp_path: Path) -> None:

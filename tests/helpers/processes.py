@@ -28,13 +28,39 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import Scenario, replace
 
-PATIENCE = 40.0  # seconds for anything at all; what is waited for takes a few on a machine with nothing else to do
+PATIENCE = 120.0  # seconds for anything at all; what is waited for takes a few on a machine with nothing else to do
 LOOK = 0.002  # seconds between two looks at a file
 SUBNET = "10.77.0"
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where ip and nft are, which not every user has in the path
 PORTS = {"coordinator": 7400, "learner": 7410, "auditor": 7420}
 
 Facts = dict[str, Any]
+
+
+@contextlib.contextmanager
+def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command line in a process of its own, which is gone afterwards."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "p2p_labeldp", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(condition: Callable[[], Any], limit: float = PATIENCE) -> Any:
+    """What the condition gives when it gives something."""
+    deadline = time.monotonic() + limit
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {limit:g} seconds")
+        time.sleep(LOOK)
+    return found
 
 
 class Unavailable(Exception):
@@ -236,12 +262,10 @@ class Fleet:
 
     def until(self, what: str, condition: Callable[[], Any], limit: float = PATIENCE) -> Any:
         """What the condition gives when it gives something."""
-        deadline = time.monotonic() + limit
-        while not (found := condition()):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{what}: not within {limit:g} seconds\n{self.last_words()}")
-            time.sleep(LOOK)
-        return found
+        try:
+            return until(condition, limit)
+        except TimeoutError as late:
+            raise AssertionError(f"{what}: {late}\n{self.last_words()}") from None
 
     def wait_for(self, node: str, event: str, /, **facts: Any) -> Facts:
         """Until a node has logged an event, now or before; that line."""
@@ -387,7 +411,7 @@ def _size(path: Path) -> int:
 
 def expected_sha256(scenario: Scenario) -> str:
     """The noisy data set as the vectorized engine makes it."""
-    return str(run(scenario, engine="vectorized").summary["noisy_sha256"])
+    return str(run(scenario, engine="vectorized").summary.noisy_sha256)
 
 
 def audited(place: Path) -> Audit:

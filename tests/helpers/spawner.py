@@ -142,6 +142,7 @@ def main() -> None:
     with contextlib.redirect_stderr(io.StringIO()):
         assert command_line(["node", "users", "quickstart"]) == 2  # what the command line imports on first use
     gc.freeze()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
     spawner = Spawner()
     print(json.dumps({"answer": time.time()}), flush=True)
     for line in sys.stdin:

@@ -11,7 +11,9 @@ import pytest
 
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange, noisy_sha256
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange, noisy_sha256
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import Network
 
 USERS = 12
@@ -26,7 +28,7 @@ def simulate(rounds: int, hosting: str, **settings: float) -> tuple[Outcome, lis
     parameters = Parameters(0.3, 0.8, rounds=rounds)
     network = Network(**settings)
     outcome = Simulation(
-        population, parameters, SeededCoins(3), network, hosting=hosting, seed=3, write=trace.extend
+        population, exchange_of(parameters), SeededCoins(3), network, hosting=hosting, seed=3, write=trace.extend
     ).run()
     _, *records = msgpack.Unpacker(io.BytesIO(bytes(trace)), strict_map_key=False)
     return outcome, records

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from accounting import accounted
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import VIEWS, account
+from p2p_labeldp.privacy import VIEWS, Parameters, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 
@@ -16,7 +17,7 @@ from p2p_labeldp.privacy.views import CLOSED_FORM
 def test_every_corner_has_a_right_answer_or_infinity_with_the_reason(view, cluster_size):
     colluders = 1 if view == "coalition" and cluster_size > 1 else 0
     for alpha, theta, delta in itertools.product((0, 1e-6, 0.5, 0.7, 1), (0, 1e-6, 1), (0, 1e-300, 1)):
-        accountant = account(view, cluster_size=cluster_size, alpha=alpha, theta=theta, colluders=colluders)
+        accountant = account(view, Parameters(alpha=alpha, theta=theta), cluster_size=cluster_size, colluders=colluders)
         answer = accountant.get_epsilon(delta)
         assert 0 <= answer.epsilon <= accountant.local_epsilon
         assert answer.error_bound >= 0
@@ -33,21 +34,21 @@ def test_every_corner_has_a_right_answer_or_infinity_with_the_reason(view, clust
 @pytest.mark.parametrize("theta", [1e-6, 1.0])
 def test_large_clusters_at_the_corners(alpha, theta):
     for delta in (0, 1e-300, 1e-8):
-        answer = account("learner", cluster_size=10_000, alpha=alpha, theta=theta).get_epsilon(delta)
+        answer = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=10_000).get_epsilon(delta)
         assert 0 <= answer.epsilon <= answer.local_epsilon
 
 
 def test_a_million_users_at_theta_nothing_or_delta_nothing():
-    assert account("learner", cluster_size=10**6, alpha=0.1, theta=0).get_epsilon(1e-9).epsilon == 0
-    assert account("metadata", cluster_size=10**6, alpha=0.1, theta=1).get_epsilon(1e-9).epsilon > 2.19
-    pure = account("learner", cluster_size=10**6, alpha=0.1, theta=1).get_epsilon(0)
+    assert account("learner", Parameters(alpha=0.1, theta=0), cluster_size=10**6).get_epsilon(1e-9).epsilon == 0
+    assert account("metadata", Parameters(alpha=0.1), cluster_size=10**6).get_epsilon(1e-9).epsilon > 2.19
+    pure = account("learner", Parameters(alpha=0.1), cluster_size=10**6).get_epsilon(0)
     assert 0 < pure.epsilon < pure.local_epsilon
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_without_flips_epsilon_is_infinite_until_delta_is_large_enough(view):
     colluders = 1 if view == "coalition" else 0
-    accountant = account(view, cluster_size=5, alpha=0, theta=0.5, colluders=colluders)
+    accountant = account(view, Parameters(alpha=0, theta=0.5), cluster_size=5, colluders=colluders)
     certain = accountant.get_delta(math.inf).delta
     assert 0 < certain <= 1
     assert accountant.get_epsilon(certain * 0.999).epsilon == math.inf
@@ -58,7 +59,7 @@ def test_without_flips_epsilon_is_infinite_until_delta_is_large_enough(view):
 @pytest.mark.parametrize("view", VIEWS)
 def test_epsilon_and_delta_are_each_others_inverse(view):
     colluders = 2 if view == "coalition" else 0
-    accountant = account(view, cluster_size=30, alpha=0.15, theta=0.6, colluders=colluders)
+    accountant = account(view, Parameters(alpha=0.15, theta=0.6), cluster_size=30, colluders=colluders)
     for delta in (0.05, 1e-3):
         answer = accountant.get_epsilon(delta)
         if answer.epsilon > 0:
@@ -66,7 +67,7 @@ def test_epsilon_and_delta_are_each_others_inverse(view):
 
 
 def test_the_curve_falls_and_is_convex_and_ends_at_the_local_epsilon():
-    accountant = account("learner", cluster_size=50, alpha=0.2, theta=0.8)
+    accountant = account("learner", Parameters(alpha=0.2, theta=0.8), cluster_size=50)
     points = np.linspace(0, accountant.local_epsilon, 12)
     curve = accountant.curve(points)
     assert curve.shape == points.shape
@@ -77,7 +78,7 @@ def test_the_curve_falls_and_is_convex_and_ends_at_the_local_epsilon():
 
 
 def test_an_answer_is_json_with_infinity_as_a_word():
-    answer = account("learner", cluster_size=5, alpha=0, theta=1).get_epsilon(1e-9)
+    answer = account("learner", Parameters(alpha=0), cluster_size=5).get_epsilon(1e-9)
     written = answer.as_json()
     assert written["epsilon"] == "inf"
     assert written["local_epsilon"] == "inf"
@@ -86,13 +87,13 @@ def test_an_answer_is_json_with_infinity_as_a_word():
 
 
 def test_a_lone_user_who_reports_has_the_flips_and_the_sampling_only():
-    accountant = account("learner", cluster_size=1, alpha=0.1, theta=0.3)
+    accountant = account("learner", Parameters(alpha=0.1, theta=0.3), cluster_size=1)
     assert accountant.get_delta(1.0).delta == pytest.approx(0.3 * (0.9 - 0.1 * math.e), abs=1e-12)
 
 
 def test_seeing_more_costs_more():
     settings = {"cluster_size": 60, "alpha": 0.2, "theta": 0.4}
-    delta = {view: account(view, **settings).get_delta(0.3).delta for view in ("learner", *CLOSED_FORM)}
+    delta = {view: accounted(view, **settings).get_delta(0.3).delta for view in ("learner", *CLOSED_FORM)}
     assert delta["learner"] <= delta["metadata"] <= delta["network"] <= delta["auditor"]
     assert delta["peer"] <= delta["eavesdropper"] <= delta["network"]
 
@@ -116,12 +117,12 @@ def test_seeing_more_costs_more():
 def test_a_wrong_request_is_named_in_one_line(change, words):
     request = {"view": "learner", "cluster_size": 10, "alpha": 0.1, "theta": 0.5} | change
     with pytest.raises(RequestError, match=words) as caught:
-        account(request.pop("view"), **request)
+        accounted(request.pop("view"), **request)
     assert "\n" not in str(caught.value)
 
 
 def test_targets_out_of_range_are_named():
-    accountant = account("peer", cluster_size=10, alpha=0.1, theta=0.5)
+    accountant = account("peer", Parameters(alpha=0.1, theta=0.5), cluster_size=10)
     for wrong in (-0.1, 1.5, math.nan):
         with pytest.raises(RequestError, match="delta must be within"):
             accountant.get_epsilon(wrong)

@@ -1,19 +1,20 @@
 """The learner with colluders."""
 
 import pytest
+from accounting import accounted
 
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.privacy.coalition import Mixed, _Honest, coalition, hidden_chance, known_users
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.views import LocalNoise, chance_seen
 
 
 def view(cluster_size, colluders, alpha=0.1, theta=0.7, **more):
-    return account("coalition", cluster_size=cluster_size, alpha=alpha, theta=theta, colluders=colluders, **more)
+    return accounted("coalition", cluster_size=cluster_size, alpha=alpha, theta=theta, colluders=colluders, **more)
 
 
 def test_no_colluder_is_the_learner():
-    learner = account("learner", cluster_size=50, alpha=0.1, theta=0.7)
+    learner = account("learner", Parameters(alpha=0.1, theta=0.7), cluster_size=50)
     assert view(50, 0).get_epsilon(1e-4).epsilon == pytest.approx(learner.get_epsilon(1e-4).epsilon, rel=1e-9)
 
 

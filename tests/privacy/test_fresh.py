@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from accounting import accounted
 
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.privacy.losses import Losses, of_local
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 
 def fresh(view, users, alpha, theta, rounds, **more):
-    return account(view, cluster_size=users, alpha=alpha, theta=theta, rounds=rounds, noise="fresh", **more)
+    return accounted(view, cluster_size=users, alpha=alpha, theta=theta, rounds=rounds, noise="fresh", **more)
 
 
 @pytest.mark.parametrize("view", CLOSED_FORM)
@@ -45,7 +46,7 @@ def test_one_fresh_round_is_one_round():
 
 
 def test_fresh_rounds_cost_more_than_sticky_ones_in_the_end():
-    sticky = account("learner", cluster_size=100, alpha=0.1, theta=1, rounds=20).get_epsilon(1e-4)
+    sticky = account("learner", Parameters(alpha=0.1, rounds=20), cluster_size=100).get_epsilon(1e-4)
     composed = fresh("learner", 100, 0.1, 1.0, 20).get_epsilon(1e-4)
     assert sticky.epsilon < sticky.shuffle_epsilon < composed.epsilon
     assert composed.error_bound < 0.1 * composed.epsilon
@@ -70,6 +71,6 @@ def test_a_label_without_noise_is_lost_at_once():
 def test_a_coalition_that_learns_little_from_reports_is_accounted_for_in_no_time(theta: float) -> None:
     """The seen label then decides; two rounds cost at most twice the local epsilon, and no less than one round."""
     settings = {"cluster_size": 10, "alpha": 0.1, "theta": theta, "colluders": 1}
-    once = account("coalition", **settings).get_epsilon(1e-3)
-    twice = account("coalition", **settings, rounds=2, noise="fresh").get_epsilon(1e-3)
+    once = accounted("coalition", **settings).get_epsilon(1e-3)
+    twice = accounted("coalition", **settings, rounds=2, noise="fresh").get_epsilon(1e-3)
     assert once.epsilon - once.error_bound <= twice.epsilon <= 2 * once.local_epsilon

@@ -5,15 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from accounting import accounted
 
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.privacy.profile import pure_epsilon
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.worst import worst_epsilon
 
 
 def learner(cluster_size, alpha, theta, **more):
-    return account("learner", cluster_size=cluster_size, alpha=alpha, theta=theta, **more)
+    return accounted("learner", cluster_size=cluster_size, alpha=alpha, theta=theta, **more)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_known_values(cluster_size, alpha, theta, delta, epsilon):
     answer = learner(cluster_size, alpha, theta).get_epsilon(delta)
     assert answer.epsilon == pytest.approx(epsilon, abs=5e-5)
     assert answer.method == "exact"
-    assert answer.neighbours == "replace one label"
+    assert answer.relation == "replace one label"
 
 
 def test_the_worst_cluster_is_not_always_all_zeros():
@@ -135,8 +136,8 @@ def test_giving_up_the_search_leaves_a_proved_bound_beside_the_searched_value():
 
 def test_alpha_beyond_one_half_mirrors():
     for view in ("learner", "shuffle"):
-        near = account(view, cluster_size=40, alpha=0.3, theta=0.6).get_epsilon(1e-4).epsilon
-        far = account(view, cluster_size=40, alpha=0.7, theta=0.6).get_epsilon(1e-4).epsilon
+        near = account(view, Parameters(alpha=0.3, theta=0.6), cluster_size=40).get_epsilon(1e-4).epsilon
+        far = account(view, Parameters(alpha=0.7, theta=0.6), cluster_size=40).get_epsilon(1e-4).epsilon
         assert near == pytest.approx(far, rel=1e-9)
 
 

@@ -1,9 +1,10 @@
 """What post-processing proves must hold of every answer, up to its own error bound."""
 
+from accounting import accounted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 
 sizes = st.integers(1, 60)
 alphas = st.floats(0.01, 0.99)
@@ -14,7 +15,7 @@ few = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 def learner(cluster_size, alpha, theta, delta, **more):
     view = "coalition" if "colluders" in more else "learner"
-    return account(view, cluster_size=cluster_size, alpha=alpha, theta=theta, **more).get_epsilon(delta)
+    return accounted(view, cluster_size=cluster_size, alpha=alpha, theta=theta, **more).get_epsilon(delta)
 
 
 def surely(answer):
@@ -61,7 +62,7 @@ def test_epsilon_never_rises_with_delta(cluster_size, alpha, theta, one, other):
 @few
 @given(sizes, alphas, thetas, deltas)
 def test_the_pair_of_an_answer_holds(cluster_size, alpha, theta, delta):
-    accountant = account("learner", cluster_size=cluster_size, alpha=alpha, theta=theta)
+    accountant = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=cluster_size)
     answer = accountant.get_epsilon(delta)
     found = accountant.get_delta(answer.epsilon)
     assert found.delta - found.error_bound <= delta + 1e-15

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
+from p2p_labeldp.privacy.clones import Clones
 from p2p_labeldp.privacy.pairs import solve
-from p2p_labeldp.privacy.shuffle import Clones
 from p2p_labeldp.privacy.views import LocalNoise
 
 
@@ -17,7 +17,7 @@ from p2p_labeldp.privacy.views import LocalNoise
     [(200, 0.853), (500, 0.529), (1000, 0.377)],
 )
 def test_known_values(cluster_size, epsilon):
-    answer = account("shuffle", cluster_size=cluster_size, alpha=0.1, theta=1).get_epsilon(1 / cluster_size**2)
+    answer = account("shuffle", Parameters(alpha=0.1), cluster_size=cluster_size).get_epsilon(1 / cluster_size**2)
     assert answer.epsilon == pytest.approx(epsilon, abs=5e-4)
     assert answer.method == "exact"
 
@@ -27,7 +27,7 @@ def test_known_values(cluster_size, epsilon):
 def test_exact_then_shuffle_then_variation_ratio_then_clones(cluster_size, alpha):
     delta = 1e-6
     noise = LocalNoise.flip(alpha, 2)
-    answer = account("learner", cluster_size=cluster_size, alpha=alpha, theta=1).get_epsilon(delta)
+    answer = account("learner", Parameters(alpha=alpha), cluster_size=cluster_size).get_epsilon(delta)
     variation, clones = (
         solve(bound(cluster_size - 1, noise).pairs(delta * 1e-9), delta, noise.epsilon)
         for bound in (Clones.variation_ratio, Clones.any_randomizer)
@@ -47,16 +47,16 @@ def test_exact_then_shuffle_then_variation_ratio_then_clones(cluster_size, alpha
 
 @pytest.mark.parametrize("labels", [3, 5])
 def test_the_learner_of_many_labels_is_bounded_by_the_shuffled_bound(labels):
-    answer = account("learner", cluster_size=300, alpha=0.3, theta=0.5, labels=labels).get_epsilon(1e-5)
+    answer = account("learner", Parameters(alpha=0.3, theta=0.5, labels=labels), cluster_size=300).get_epsilon(1e-5)
     assert answer.method == "upper_bound"
     assert 0 < answer.epsilon < 0.8 * answer.shuffle_epsilon < answer.local_epsilon
 
 
 def test_with_two_labels_the_bound_is_above_the_exact_value():
     for theta in (0.2, 1.0):
-        accountant = account("learner", cluster_size=150, alpha=0.2, theta=theta)
+        accountant = account("learner", Parameters(alpha=0.2, theta=theta), cluster_size=150)
         exact = accountant.get_epsilon(1e-5).epsilon
-        bound = solve(accountant.profile._bound(1e-16, 1e-5), 1e-5, accountant.local_epsilon)
+        bound = accountant.profile.bounds.epsilon(1e-5)
         assert exact <= bound <= 2 * exact
 
 

@@ -367,7 +367,7 @@ def better(view: str, factor: float) -> Callable[[dict[str, Any]], dict[str, Any
 
 @pytest.mark.parametrize("view", ["learner", "network"])
 def test_a_summary_that_promises_too_much_is_doubted(view: str) -> None:
-    honest = run(parse_scenario(SCENARIO, ""), engine="vectorized").summary["privacy"]
+    honest = run(parse_scenario(SCENARIO, ""), engine="vectorized").summary.privacy
     found = promised(recorded_of(changes={"privacy": better(view, 0.5)(honest)}))
     assert len(found.doubts) == 1
     assert view in found.doubts[0]

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from p2p_labeldp.mechanisms import Parameters, Rosters, SeededCoins, exchange
-from p2p_labeldp.privacy import account
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange
+from p2p_labeldp.privacy import Parameters, account
 
 SIZE = 10
 DELTA = 0.01
@@ -46,7 +46,7 @@ def observed(ones: int, alpha: float, theta: float, seed: int) -> NDArray[np.int
 
 @pytest.mark.parametrize(("alpha", "theta"), [(0.1, 1.0), (0.05, 1.0), (0.2, 0.7)])
 def test_a_million_attacks_come_close_to_the_exact_epsilon_and_never_beat_it(alpha: float, theta: float) -> None:
-    answer = account("learner", cluster_size=SIZE, alpha=alpha, theta=theta).get_epsilon(DELTA)
+    answer = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=SIZE).get_epsilon(DELTA)
     assert answer.worst_ones is not None
     neighbours = [answer.worst_ones, answer.worst_ones + 1]
     gains = {}

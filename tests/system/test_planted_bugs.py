@@ -10,15 +10,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from p2p_labeldp.engines.audited import EngineSampler, Setting, ShiftedCoins, audit_epsilon
-from p2p_labeldp.engines.runner import run
 
 from p2p_labeldp.adversaries.roles import FreshAnswerer
 from p2p_labeldp.audit.array_views import ClusterViews
@@ -30,7 +27,11 @@ from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, ShiftedCoins, audit_epsilon
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import Answer, Ask, Assignment, Message, Outgoing, Round
 from p2p_labeldp.protocol.user import WAITING, User
@@ -179,13 +180,7 @@ def put(bug: type[User], seed: int) -> Callable[[Simulation], None]:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs so short need no quiet from the collector, and getting it takes longer than they do."""
-    monkeypatch.setattr("p2p_labeldp.engines.actors.quiet_collector", nullcontext)
-
-
-@pytest.fixture
-def traces(quick: None, tmp_path: Path) -> Callable[..., Iterator[Checker]]:
+def traces(tmp_path: Path) -> Callable[..., Iterator[Checker]]:
     """Runs of actors, each checked; with a bug the auditor does not know the coins."""
     clusters = np.repeat(np.arange(CLUSTERS), SIZE)
     labels = (np.arange(CLUSTERS * SIZE) % 3 == 0).astype(np.int64)
@@ -196,7 +191,13 @@ def traces(quick: None, tmp_path: Path) -> Callable[..., Iterator[Checker]]:
             coins, path = SeededCoins(seed), tmp_path / "trace.msgpack"
             with path.open("wb") as file:
                 simulation = Simulation(
-                    population, PARAMETERS, coins, Network(), hosting="cluster", seed=seed, write=file.write
+                    population,
+                    exchange_of(PARAMETERS),
+                    coins,
+                    Network(),
+                    hosting="cluster",
+                    seed=seed,
+                    write=file.write,
                 )
                 if bug is not None:
                     put(bug, seed)(simulation)
@@ -273,9 +274,7 @@ max_iterations = 1
 
 
 @pytest.mark.slow
-def test_a_favourite_is_found_in_the_folders_of_100_runs(
-    quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_favourite_is_found_in_the_folders_of_100_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From beginning to end. The scenario says that coins are the operating system's, so that the auditor does not
     recompute them; they are seeded all the same, so that this test says the same every time."""
     scenario = parse_scenario(SCENARIO)

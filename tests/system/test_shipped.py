@@ -11,8 +11,8 @@ import pytest
 
 from p2p_labeldp.adversaries.cast import ONLOOKERS
 from p2p_labeldp.audit import audit_runs
-from p2p_labeldp.engines import run
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.scenario import load_scenario, replace
 
 EVERY = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))

@@ -1,8 +1,4 @@
-"""The data files that a sweep reads, and digests of them: with other bytes its rows would be others.
-
-Looked for where ``data.files`` looks, under names that do not depend on the machine. What OpenML sends is not among
-them: scikit-learn checks that itself.
-"""
+"""Digests of the data files that a sweep reads: with other bytes its rows would be others."""
 
 from __future__ import annotations
 
@@ -11,37 +7,11 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from p2p_labeldp.data.files import find, folders
-from p2p_labeldp.data.images import CIFAR_ARCHIVES, IDX_FILES
-from p2p_labeldp.data.tables import ADULT_FILES, DIABETES_ARCHIVE
+from p2p_labeldp.data.places import places, stamp
 from p2p_labeldp.scenario import Data
 
 Digests = dict[str, str | None]
 """By name; None where there is no such file."""
-
-_SETS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
-    "mnist": ("mnist", (IDX_FILES,)),
-    "fashion_mnist": ("fashion-mnist", (IDX_FILES,)),
-    "cifar10": ("cifar-10", tuple((name,) for name in CIFAR_ARCHIVES)),
-    "adult": ("adult", (tuple(ADULT_FILES),)),
-    "diabetes130": ("diabetes-130", ((DIABETES_ARCHIVE,),)),
-}
-"""A data set's folder and its files; the first group that is there is read."""
-
-
-def places(name: str, path: str, data_dir: Path | None) -> dict[str, Path | None]:
-    """Where each file of the data set ``name`` is; ``path`` is data.path, which csv alone reads."""
-    if name == "csv":
-        candidates = [Path(path), *(folder / path for folder in folders(data_dir))]
-        return {path: next((candidate for candidate in candidates if candidate.is_file()), None)} if path else {}
-    if name not in _SETS:
-        return {}
-    folder, groups = _SETS[name]
-    for files in groups:
-        place = find(folder, files, data_dir)
-        if place is not None:
-            return {f"{folder}/{file}": place / file for file in files}
-    return {f"{folder}/{file}": None for file in groups[0]}
 
 
 def digests(sets: Iterable[tuple[str, str]], data_dir: Path | None) -> Digests:
@@ -72,14 +42,9 @@ def difference(data: Data, data_dir: Path | None, expected: Digests) -> str:
         if place is None:
             if expected[name] is not None:
                 return f"{name}: a worker has no such file"
-        elif _known(place, *_stamp(place)) != expected[name]:
+        elif _known(place, *stamp(place)) != expected[name]:
             return f"{place}: a worker's file is another one than here; results might differ"
     return ""
-
-
-def _stamp(place: Path) -> tuple[int, int]:
-    status = place.stat()
-    return status.st_mtime_ns, status.st_size
 
 
 @functools.cache

@@ -21,6 +21,7 @@ import numpy as np
 from p2p_labeldp.adversaries.cast import refuse_players
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.idle import why_idle
+from p2p_labeldp.mechanisms import require_installed
 from p2p_labeldp.runs.execute import Engine, Hosting
 from p2p_labeldp.scenario import Scenario, check_override, parse_scenario
 from p2p_labeldp.streams import Purpose
@@ -73,6 +74,11 @@ class Plan:
         """The keys that a setting sets, with their values."""
         values = zip(self.keys, self.settings[setting], strict=True)
         return {key: value for key, value in values if value is not None}
+
+    def require_installed(self) -> None:
+        """Raise RequestError where a setting's mechanism needs an extra that is missing."""
+        for setting in range(len(self.settings)):
+            require_installed(self.named(setting).get("mechanism.kind", self.scenario.mechanism.kind))
 
     def data_sets(self) -> set[tuple[str, str]]:
         """(data.name, data.path) of every setting."""
@@ -159,6 +165,7 @@ def make_plan(
     settings = tuple(line + point for line, point in itertools.product(lines, list(grid)))
     chosen = _engine(scenario, keys, engine)
     plan = Plan(scenario, keys, settings, seeds, chosen, hosting if chosen == "actors" else None)
+    plan.require_installed()
     for key in keys:
         why = _idle(plan, key)
         if why:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from p2p_labeldp.data.places import places
 from p2p_labeldp.engines.dask_cluster import connect, versions
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps import inputs, journal
@@ -108,7 +109,7 @@ def _on_cluster(task: Task, jobs: list[Job], client: Any, data_dir: Path | None,
     """A worker's present folder is another one, so that paths go there whole."""
     whole: dict[str, str] = {}
     for path in {job.scenario.data.path for job in jobs if job.scenario.data.name == "csv"}:
-        place = inputs.places("csv", path, data_dir)[path]
+        place = places("csv", path, data_dir)[path]
         whole[path] = path if place is None else str(place.resolve())
     sent = [
         job._replace(scenario=replace(job.scenario, data__path=whole[job.scenario.data.path]))

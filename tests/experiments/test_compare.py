@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from p2p_labeldp.engines.compare import ROWS, Plan, compare, parse_mechanism, summarise
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.compare import ROWS, Plan, compare, parse_mechanism, summarise
 from p2p_labeldp.scenario import parse_scenario
 
 SCENARIO = parse_scenario('[data]\nname = "synthetic"\nusers = 400\ngroups = 4\nsharpness = 4.0\n[clusters]\ncount = 4')

@@ -16,9 +16,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from p2p_labeldp.engines.sweeps import Plan, Sweep, make_plan, read_sweep, replicate, running, sweep, tables, workers
 
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments.sweeps import (
+    Plan,
+    Sweep,
+    make_plan,
+    read_sweep,
+    replicate,
+    running,
+    sweep,
+    tables,
+    workers,
+)
 from p2p_labeldp.scenario import parse_scenario
 
 SCENARIO = """
@@ -66,7 +76,7 @@ def test_rows_are_tidy_sorted_and_hold_their_seeds(whole: Sweep) -> None:
 
 
 def test_a_row_is_what_a_run_of_its_seed_says(whole: Sweep) -> None:
-    from p2p_labeldp.engines import run
+    from p2p_labeldp.experiments import run
 
     row = whole.rows[4]
     settings = [f"{key}={row[key]}" for key in whole.keys]
@@ -80,7 +90,7 @@ def test_a_row_is_what_a_run_of_its_seed_says(whole: Sweep) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from p2p_labeldp.engines.sweeps import make_plan, sweep
+from p2p_labeldp.experiments.sweeps import make_plan, sweep
 from p2p_labeldp.scenario import parse_scenario
 
 def start(workers, after):
@@ -170,7 +180,7 @@ def test_another_sweeps_folder_is_refused_and_left_alone(
 
 
 def test_other_versions_and_changed_data_are_another_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from p2p_labeldp.engines.sweeps import journal
+    from p2p_labeldp.experiments.sweeps import journal
 
     data = tmp_path / "data.csv"
     data.write_text("a,label\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
@@ -304,7 +314,7 @@ def deadly(setting: int) -> Callable[..., Any]:
             import os
             import signal
 
-            from p2p_labeldp.engines.sweeps.replicate import replicate
+            from p2p_labeldp.experiments.sweeps.replicate import replicate
 
             if job.setting == setting:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -403,6 +413,7 @@ def test_an_interrupt_keeps_its_rows_and_writes_their_table(
     assert journaled(tmp_path) == journaled(whole.folder)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_that_python_loses_is_noticed_at_the_next_row(tmp_path: Path) -> None:
     def lost(stage: str, done: int, total: int) -> None:
         if done == 2:

@@ -16,10 +16,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from p2p_labeldp.engines.sweeps import Plan, Sweep, inputs, make_plan, replicate, running, sweep, workers
 
 from p2p_labeldp.engines import dask_cluster
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments.sweeps import Plan, Sweep, inputs, make_plan, replicate, running, sweep, workers
 from p2p_labeldp.scenario import parse_scenario
 
 distributed = pytest.importorskip("distributed")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from p2p_labeldp.engines.runner import run
-from p2p_labeldp.engines.sweeps import Plan, make_plan
-from p2p_labeldp.engines.sweeps.replicate import metrics_of
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.experiments.sweeps import Plan, make_plan
+from p2p_labeldp.experiments.sweeps.replicate import metrics_of
 from p2p_labeldp.scenario import MAX_SEED, Scenario, parse_scenario
 
 

@@ -1,0 +1,132 @@
+"""Views of reports bounded whatever the labels of the others are: one pair of distributions for all data sets.
+
+Two bounds, and the least of the two is used: the *privacy blanket* (``blanket``), for more than two labels, and the
+*clones* of the first release (``clones``), for any. The blanket reveals less and is never above the clones but for what
+is rounded in either; it is computed first, and the clones only decide where they would be less.
+
+A coalition of a users knows the noisy labels of those who answered it, a set S of the other honest users. All about S
+is revealed, so that the blanket is made of the others: their number is random, and so M is a mixture. Where the victim
+herself answered, which happens with probability ``seen``, her noisy label is known: that part costs rr(epsilon).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from p2p_labeldp.privacy.blanket import Blanket, Shuffled
+from p2p_labeldp.privacy.clones import Clones, SampledClones
+from p2p_labeldp.privacy.coalition import QUESTIONS, MixedPairs, hidden_chance, known_users
+from p2p_labeldp.privacy.fresh import fresh_mixture
+from p2p_labeldp.privacy.pairs import Pairs, solve
+from p2p_labeldp.privacy.sampled import Sampled
+from p2p_labeldp.privacy.views import LocalNoise
+from p2p_labeldp.privacy.worst import SMALLEST_DELTA
+
+# What is cut, as a fraction of delta: moves epsilon by less than 1e-7 of itself.
+_TAIL = 1e-7
+_CLONES_TAIL = 1e-11
+# Rounding of the first look, which tells where to look; and of composed rounds, whose losses are many.
+_GLANCE = 8.0
+_COMPOSED = 3.0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One view of one cluster: learner, shuffle or coalition. ``at_once`` rounds share one flip, ``fresh`` do not."""
+
+    view: str
+    cluster_size: int
+    theta: float
+    labels: int
+    at_once: int
+    fresh: int
+    colluders: int
+    noise: LocalNoise
+
+    @property
+    def ceiling(self) -> float:
+        return self.noise.epsilon * self.fresh
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon that is proved at ``delta``."""
+        if self.labels == 2:
+            return self.first_release_epsilon(delta)
+        guess = solve(self.blanket(delta * _TAIL, _GLANCE), delta, self.ceiling)
+        value = solve(self.blanket(delta * _TAIL), delta, self.ceiling, guess)
+        clones = self.clones(delta)
+        if float(clones.deltas(value).max()) < delta:
+            value = min(value, solve(clones, delta, self.ceiling, value))
+        return value
+
+    def first_release_epsilon(self, delta: float) -> float:
+        """The epsilon of the clones alone."""
+        return solve(self.clones(delta), delta, self.ceiling)
+
+    def delta(self, epsilon: float, largest: float) -> float:
+        """The least delta that is proved at ``epsilon``, where ``largest`` is known to hold."""
+        largest = max(largest, SMALLEST_DELTA)
+        value = float(self.clones(largest * _CLONES_TAIL).deltas(epsilon).max())
+        if self.labels == 2:
+            return min(largest, value)
+        tail = largest
+        for _ in range(8):
+            # Tails on a grid, so that the points of a curve share their tables.
+            tail = 10.0 ** (6 * round(math.log10(tail * 1e-9) / 6))
+            pairs = self.blanket(tail)
+            found = float(pairs.deltas(epsilon).max())
+            value = min(value, found)
+            if tail <= 1e-5 * found or tail < SMALLEST_DELTA:
+                break
+        return value
+
+    def blanket(self, tail: float, coarse: float = 1.0) -> Pairs:
+        """The privacy blanket's pair, which misses about ``tail``."""
+        return _blanket(self, tail, coarse)
+
+    def clones(self, delta: float) -> Pairs:
+        """The pair of the first release."""
+        tail, n, noise = delta * _CLONES_TAIL, self.cluster_size, self.noise
+        each = tail / (4 * self.fresh) if self.fresh > 1 else tail
+        if self.view == "shuffle":
+            shuffled = Clones.variation_ratio(n - 1, noise)
+            if self.fresh == 1:
+                return shuffled.pairs(tail)
+            parts = [(w, shuffled.labels(c).rows(c // 2, c // 2, each)) for w, c in shuffled.groups(each)]
+            return fresh_mixture(parts, 0.0, noise, 3 * each, self.fresh, each)
+        known, seen = hidden_chance(n, self.colluders, self.at_once, delta)
+        honest = n - self.colluders
+        pairs = SampledClones(honest - known - 1, honest * self.at_once, self.theta / n, noise).pairs(each)
+        if self.fresh == 1:
+            return MixedPairs(pairs, seen, noise)
+        return fresh_mixture(pairs.parts(), seen, noise, 3 * each, self.fresh, each)
+
+
+@lru_cache(maxsize=4)
+def _blanket(bound: Bound, tail: float, coarse: float) -> Pairs:
+    n, noise = bound.cluster_size, bound.noise
+    if bound.fresh > 1:
+        tail, coarse = tail / (4 * bound.fresh), coarse * _COMPOSED
+    honest, seen = n, 0.0
+    hidden: tuple[tuple[int, float], ...] = ((n - 1, 1.0),)
+    if bound.view != "shuffle":
+        honest = n - bound.colluders
+        hidden, seen = _hidden(n, bound.colluders, bound.at_once, tail)
+    cells = Blanket(hidden, bound.labels, noise).cells(tail, coarse)
+    pairs: Shuffled | Sampled
+    if bound.view == "shuffle":
+        pairs = Shuffled(cells, tail)
+    else:
+        pairs = Sampled(cells, honest * bound.at_once, bound.theta / n, tail, coarse)
+    if bound.fresh > 1:
+        return fresh_mixture([(1.0, pairs)], seen, noise, pairs.missing, bound.fresh, tail)
+    return MixedPairs(pairs, seen, noise) if seen > 0 else pairs
+
+
+def _hidden(n: int, colluders: int, rounds: int, tail: float) -> tuple[tuple[tuple[int, float], ...], float]:
+    """How many of the other honest users may be unknown to the colluders, and the chance that the victim is not."""
+    others = n - colluders - 1
+    most, seen = hidden_chance(n, colluders, rounds, tail * 1e4)
+    if most == 0 or colluders * rounds > QUESTIONS:
+        return ((others - most, 1.0),), seen
+    likely = known_users(n, colluders, rounds)[: most + 1]
+    return tuple((others - size, float(chance)) for size, chance in enumerate(likely) if chance > 0), seen

@@ -1,0 +1,155 @@
+"""Bounds that need nobody's label but the victim's, by way of clones: those of the first release, kept as a cap.
+
+* The *variation-ratio* bound (Wang et al.), for the shuffled view. Whatever a user holds, her noisy label equals each
+  of the victim's two candidates with probability ``low`` at least. So with probability 2 low she is a *clone* who picks
+  one of the two at random; revealing all who are not clones leaves
+
+      C ~ Binomial(n - 1, 2 low),   A ~ Binomial(C, 1/2) + Bernoulli(high or low, over high + low)
+
+  where the victim's noisy label is one of the two candidates with probability high + low, and otherwise says
+  nothing. Its threshold is known: the ratio exceeds e^epsilon where A / (C + 1 - A) exceeds
+  ((1-b) e^epsilon - b) / (1-b - b e^epsilon), b = low / (high + low). So one C costs one binomial tail.
+* The same for the learner: all but the victim and her clones are revealed, and which reports carry their labels. What
+  remains are `Reports` of the victim and C others whose labels are fair coins, at most the variation-ratio bound since
+  it is made from the shuffled clones by sampling. C is rounded down to a few values (fewer clones reveal more).
+* *Clones* (Feldman, McMillan, Talwar 2021; the general clones of 2023 are the variation ratio here) is the same bound
+  for any randomizer, with fewer clones (probability e^-epsilon0), kept for comparison.
+
+``blanket`` does not reveal whether the victim's noisy label is one of the two candidates, and is never above these.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from p2p_labeldp.privacy.binomial import Floats, log_pmf, pmf, window
+from p2p_labeldp.privacy.reports import Reports, Rows, exponential
+from p2p_labeldp.privacy.shuffle import Labels
+from p2p_labeldp.privacy.views import LocalNoise
+
+_GROUPS = 24
+
+
+@dataclass(frozen=True)
+class Clones:
+    """Among ``others`` each is a clone with ``chance``; the victim's bit is right with ``right`` out of ``seen``."""
+
+    others: int
+    chance: float
+    right: float
+    seen: float
+
+    @classmethod
+    def variation_ratio(cls, others: int, noise: LocalNoise) -> "Clones":
+        seen = noise.high + noise.low
+        return cls(others, min(1.0, 2 * noise.low), noise.high / seen, min(1.0, seen))
+
+    @classmethod
+    def any_randomizer(cls, others: int, noise: LocalNoise) -> "Clones":
+        return cls(others, noise.low / noise.high, noise.high / (noise.high + noise.low), 1.0)
+
+    def pairs(self, tail: float) -> "ClonePairs":
+        return ClonePairs(self, tail)
+
+    def groups(self, tail: float) -> list[tuple[float, int]]:
+        """Weights and numbers of clones, rounded down to a few values (fewer clones reveal more)."""
+        where = window(self.others, self.chance, tail)
+        masses = pmf(where, self.others, self.chance)
+        step = max(1, -(-where.width // _GROUPS))
+        listed = [
+            (self.seen * float(masses[start : start + step].sum()), where.low + start)
+            for start in range(0, where.width, step)
+        ]
+        return [(weight, clones) for weight, clones in listed if weight > tail / _GROUPS]
+
+    def labels(self, clones: int) -> Labels:
+        """The shuffled labels of the victim and so many clones."""
+        return Labels(clones, 1 - self.right, 0.5)
+
+
+class ClonePairs:
+    """The one pair of the bound, over every number of clones that is likely enough."""
+
+    looseness = 0.0
+    coarseness = 0.0
+    # The binomial tails are scipy's incomplete beta function, good to about 1e-12; a hundredfold margin.
+    rounding = 1e-10
+
+    def __init__(self, clones: Clones, tail: float) -> None:
+        self._right, self._seen = clones.right, clones.seen
+        where = window(clones.others, clones.chance, tail)
+        self._counts = np.arange(where.low, where.high + 1, dtype=np.float64)
+        self._weights = pmf(where, clones.others, clones.chance)
+        self.missing = 2 * tail
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+        result = np.empty((1, 1, wanted.size))
+        for place, epsilon in enumerate(wanted):
+            found = self._seen * float(self._weights @ self._per_count(max(0.0, epsilon - 3 * self.rounding)))
+            result[0, 0, place] = found * (1 + 2 * self.rounding) + self.missing
+        return np.minimum(result, 1.0)
+
+    def _per_count(self, epsilon: float) -> Floats:
+        return coin_excess(self._counts, np.float64(self._right), epsilon)
+
+
+def coin_excess(fair: Floats, right: npt.NDArray[np.float64] | np.float64, epsilon: float) -> Floats:
+    """How far apart ``fair`` fair coins and one more, right with ``right`` or 1 - ``right``, are at epsilon."""
+    grown, wrong = float(exponential(epsilon)), 1 - right
+    room = right - wrong * grown
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(room > 0, (right * grown - wrong) / room, 1.0)
+    # The least A whose likelihood ratio exceeds e^epsilon; at A = fair + 1 it is right / wrong, which does.
+    least = np.minimum(np.floor((fair + 1) * (ratio / (1 + ratio))) + 1, fair + 1)
+    tail = special.betainc(np.maximum(least, 1.0), np.maximum(fair - least + 1, 0.5), 0.5)
+    tail = np.where(least > fair, 0.0, np.where(least <= 0, 1.0, tail))
+    inside = least >= 1
+    point = np.where(inside, np.exp(log_pmf(np.where(inside, least - 1, 0.0), fair, 0.5)), 0.0)
+    # With S = P(Binomial >= least): the last coin adds a one with probability right (or wrong).
+    with_one = tail + right * point
+    without = tail + wrong * point
+    excess: Floats = np.where(room > 0, np.maximum(with_one - grown * without, 0.0), 0.0)
+    return excess
+
+
+@dataclass(frozen=True)
+class SampledClones:
+    """Reports about the victim and ``others`` users: each of ``trials`` carries a given user's label with ``rate``."""
+
+    others: int
+    trials: int
+    rate: float
+    noise: LocalNoise
+
+    def pairs(self, tail: float) -> "SampledClonePairs":
+        return SampledClonePairs(self, tail)
+
+
+class SampledClonePairs:
+    """The one pair of the bound, as a mixture over groups of C."""
+
+    def __init__(self, clones_seen: SampledClones, tail: float) -> None:
+        clones = Clones.variation_ratio(clones_seen.others, clones_seen.noise)
+        self._shuffled = clones.pairs(tail)
+        self._parts: list[tuple[float, Rows]] = []
+        for weight, count in clones.groups(tail):
+            rate = min(1.0, clones_seen.rate * (count + 1))
+            reports = Reports(count, count + 1, clones_seen.trials, rate, 1 - clones.right, 0.5)
+            self._parts.append((weight, reports.rows(count // 2, count // 2, tail)))
+        self.missing = 3 * tail + sum(weight * rows.missing for weight, rows in self._parts)
+        self.rounding = max(rows.rounding for _, rows in self._parts)
+        self.looseness, self.coarseness = 1.0, math.inf
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+        sampled = sum(weight * rows.deltas(wanted) for weight, rows in self._parts) + self.missing
+        result: Floats = np.minimum(np.max(sampled, axis=0, keepdims=True), self._shuffled.deltas(wanted))
+        return result
+
+    def parts(self) -> list[tuple[float, Rows]]:
+        """Weights and pairs of the mixture; the weight that is left says nothing."""
+        return self._parts

@@ -1,0 +1,76 @@
+"""What all runs of one data set have in common, found once in a process: examples, clusters, the non-private model.
+
+None of it depends on a mechanism or on its coins, and most of the time of a comparison would be spent on it. It is
+known by its content: the scenario's ``[data]`` section, its seed, and when its files were changed; clusters and models
+by what they were computed from. One data set is kept, the newest, so that memory is that of a single run; its arrays
+are read-only, since several runs look at them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.data import Clustering, Dataset, kmeans_clusters, load
+from p2p_labeldp.data.places import places, stamp
+from p2p_labeldp.learning import fit_softmax, one_hot
+from p2p_labeldp.scenario import Learner, Scenario
+
+
+class Shared:
+    """A data set, and what has been found of it so far."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._clusterings: dict[tuple[int, int, int], Clustering] = {}
+        self._accuracies: dict[tuple[float, int], float] = {}
+        for array in (dataset.features, dataset.labels, dataset.test_features, dataset.test_labels):
+            array.flags.writeable = False
+
+    @cached_property
+    def features_digest(self) -> bytes:
+        return digest_of(self.dataset.features)
+
+    def clustering(self, count: int, minimum_size: int, seed: int) -> Clustering:
+        """k-means of everyone's features; labels have no part in it."""
+        key = count, minimum_size, seed
+        if key not in self._clusterings:
+            self._clusterings[key] = kmeans_clusters(self.dataset.features, count, minimum_size, seed)
+        return self._clusterings[key]
+
+    def nonprivate_accuracy(self, learner: Learner) -> float:
+        """Test accuracy of the model that is fitted to everyone's true label."""
+        key = learner.l2, learner.max_iterations
+        if key not in self._accuracies:
+            data = self.dataset
+            targets = one_hot(data.labels, len(data.classes))
+            model = fit_softmax(data.features, targets, learner.l2, learner.max_iterations)
+            self._accuracies[key] = model.accuracy(data.test_features, data.test_labels)
+        return self._accuracies[key]
+
+    def majority_accuracy(self) -> float:
+        """Test accuracy of the commonest label."""
+        majority = int(np.bincount(self.dataset.labels, minlength=len(self.dataset.classes)).argmax())
+        return float(np.mean(self.dataset.test_labels == majority))
+
+
+_newest: dict[object, Shared] = {}
+
+
+def shared(scenario: Scenario, data_dir: Path | None = None) -> Shared:
+    """The scenario's data set with what earlier runs in this process found of it."""
+    data, folder = scenario.data, None if data_dir is None else data_dir.resolve()
+    files = places(data.name, data.path, data_dir).values()
+    key = data, scenario.data_seed, folder, tuple((place, stamp(place)) for place in files if place is not None)
+    if key not in _newest:
+        _newest.clear()  # before the next one is loaded: there is memory for one
+        _newest[key] = Shared(load(data, scenario.data_seed, data_dir))
+    return _newest[key]
+
+
+def digest_of(features: NDArray[np.float32]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(features).data).digest()
