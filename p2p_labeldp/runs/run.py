@@ -71,7 +71,7 @@ def run(
     """
     check_engine(scenario, engine, hosting, dask)
     tell = progress or (lambda stage, done, total: None)
-    asked = _Asked(scenario, engine, hosting, data_dir, prepare, measure, tell)
+    asked = _Asked(scenario.settled(), engine, hosting, data_dir, prepare, measure, tell)
     if out is None:
         with workers_at(dask) as workers:
             return _run(asked, None, workers)
