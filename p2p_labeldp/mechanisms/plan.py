@@ -84,12 +84,16 @@ class Plan:
     work: Working | None = None
     paper_epsilon: float | None = None
     """What the paper's theorem says of Algorithm 1. Too small: for comparison."""
+    stating: Callable[[], Guarantee] | None = None
+    """Finds the learner's guarantee where that takes long and nothing of the plan depends on it."""
     learner: Any = None
     """The learner's own plan where learning is the mechanism (DP-SGD)."""
 
     @property
     def stated(self) -> Guarantee:
         """What is spent in total: against the learner or, where she is trusted, against who sees the model."""
+        if self.stating is not None:
+            return self.stating()
         return self.privacy.get(View.MODEL) or self.privacy[View.LEARNER]
 
     @property

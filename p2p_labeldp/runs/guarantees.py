@@ -2,8 +2,8 @@
 
 The guarantee of a run is that of its worst cluster. Clusters below the minimum size abstain and say nothing. Where
 somebody of a cluster went missing after the assignment, some ask went unanswered: who reports then tells whom she could
-have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster. The
-closed-form views only lose chances to see something.
+have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster.
+The closed-form views only lose chances to see something.
 
 Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
 alone are counted on, and nothing at all for users who make new noise for every asker, or whose roles were replaced by
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account, account_clusters
+from p2p_labeldp.privacy import VIEWS, Account, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 FRESH = "fresh_answers"
@@ -44,7 +44,7 @@ class Circumstances:
     replaced: bool = False
     """Whether roles were replaced by code that nobody has accounted for."""
     colluders: Mapping[int, int] = field(default_factory=dict)
-    """The most colluders that a cluster of a size holds; where none are known, one is assumed."""
+    """The most colluders that a cluster of a size holds; empty where nobody colludes, and one is assumed."""
     distrusted: bool = False
     """Whether users of large enough clusters abstained, so that others may be fewer than they think."""
 
@@ -107,18 +107,30 @@ def _guarantee(view: View, parameters: Parameters, found: Circumstances) -> Guar
 
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:
-    colluders = min(found.colluders.get(size, 0) or COLLUDERS, size - 1) if view == View.COALITION else 0
+    known = {"colluders": colluders_in(size, found)} if view == View.COALITION else {}
     if lost and view not in CLOSED_FORM:
         reason = f"{lost} of {size} users went missing: the flips alone are counted on"
-        return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size)
-    answer = account_clusters(view, parameters, [size], found.delta, colluders=colluders).worst
+        return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size, **known)
+    answer = cluster_account(view, size, parameters, found).get_epsilon(found.delta)
     if lost:
         answer = msgspec.structs.replace(answer, method="upper_bound", error_bound=answer.epsilon)
-    known = {"colluders": colluders} if view == View.COALITION else {}
     return msgspec.structs.replace(
-        answer, cluster_size=size, searched=None, worst_ones=None, local_epsilon=None, paper_epsilon=None,
-        shuffle_epsilon=None, **known,
+        answer, view=view, cluster_size=size, searched=None, worst_ones=None, paper_epsilon=None, shuffle_epsilon=None,
+        **known,
     )  # fmt: skip
+
+
+def colluders_in(size: int, found: Circumstances) -> int:
+    """How many users of a cluster of that size collude with the learner, at most all but one."""
+    return min(found.colluders.get(size, 0) if found.colluders else COLLUDERS, size - 1)
+
+
+def cluster_account(view: View, size: int, parameters: Parameters, found: Circumstances) -> Account:
+    """The accountant of a view of a cluster, with the colluders that it holds; without any, they see what she sees."""
+    colluders = colluders_in(size, found) if view == View.COALITION else 0
+    if view == View.COALITION and not colluders:
+        view = View.LEARNER
+    return account(view, parameters, cluster_size=size, colluders=colluders, thorough=False)
 
 
 def flips_alone(parameters: Parameters, delta: float, reason: str) -> Table:
@@ -129,7 +141,14 @@ def flips_alone(parameters: Parameters, delta: float, reason: str) -> Table:
 def _flips(view: View, parameters: Parameters, delta: float, reason: str) -> Guarantee:
     local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(delta)
     why = reason if local.epsilon < math.inf else f"{reason}, and alpha leaves labels unflipped"
-    return Guarantee(epsilon=local.epsilon, delta=delta, view=view, method="upper_bound", reason=why)
+    return Guarantee(
+        epsilon=local.epsilon,
+        delta=delta,
+        view=view,
+        method="upper_bound",
+        reason=why,
+        local_epsilon=local.local_epsilon,
+    )
 
 
 def nothing_guaranteed(delta: float, reason: str) -> Table:

@@ -16,6 +16,7 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.split import Workers
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
     Engine,
     Executed,
@@ -132,15 +133,13 @@ def _summary(
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
-    table = guarantees(
-        resolved.plan,
-        Circumstances(
-            cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
-            resolved.delta,
-            misbehaving=tuple(kinds_of(executed.parts)),
-            replaced=asked.prepare is not None,
-        ),
+    found = Circumstances(
+        cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
+        resolved.delta,
+        misbehaving=tuple(kinds_of(executed.parts)),
+        replaced=asked.prepare is not None,
     )
+    table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
     if executed.parts and asked.measure is not None:
         asked.tell("attacks", 0, 0)
@@ -157,6 +156,7 @@ def _summary(
         majority_accuracy=known.majority_accuracy(),
         privacy=table,
         headline=headline(table),
+        curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),
         adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.parts),
         attacks=attacks,
