@@ -21,11 +21,6 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Crowd, load_crowd
-from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
-from p2p_labeldp.runs.results import stated, write_manifest
-from p2p_labeldp.runs.execute import Progress
-from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.engines.shares import (
     MOST_USERS,
     SHARES_PER_THREAD,
@@ -36,10 +31,15 @@ from p2p_labeldp.engines.shares import (
     share_bytes,
 )
 from p2p_labeldp.engines.split import Done, Record, Workers
-from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs.execute import Progress
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
+from p2p_labeldp.runs.resolve import Resolved, resolve
+from p2p_labeldp.runs.results import stated, write_manifest
+from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.runs.summary import Sizes, Summary, Worker
 from p2p_labeldp.scenario import Scenario
 

@@ -2,8 +2,8 @@
 
 The guarantee of a run is that of its worst cluster. Clusters below the minimum size abstain and say nothing. Where
 somebody of a cluster went missing after the assignment, some ask went unanswered: who reports then tells whom she could
-have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster. The
-closed-form views only lose chances to see something.
+have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster.
+The closed-form views only lose chances to see something.
 
 Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
 alone are counted on, and nothing at all for users who make new noise for every asker, or whose roles were replaced by
@@ -13,7 +13,7 @@ code that nobody has accounted for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -48,9 +48,7 @@ class Circumstances:
     """Whether users of large enough clusters abstained, so that others may be fewer than they think."""
 
 
-def cluster_sizes(
-    clusters: NDArray[np.integer], parameters: Parameters, missing: Iterable[int] = ()
-) -> dict[int, int]:
+def cluster_sizes(clusters: NDArray[np.integer], parameters: Parameters, missing: Iterable[int] = ()) -> dict[int, int]:
     """Each distinct size of a cluster that took part, with the most users of such a cluster who went missing."""
     sizes = np.bincount(clusters[clusters >= 0])
     absent = [user for user in missing if clusters[user] >= 0]
@@ -62,8 +60,8 @@ def cluster_sizes(
     return worst
 
 
-def guarantees(plan: Plan, found: Circumstances) -> Table:
-    """View to guarantee: what the plan states, or what the exchange of those who took part comes to."""
+def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) -> Table:
+    """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
     if found.replaced:
         return nothing_guaranteed(found.delta, "roles were replaced by code that nobody has accounted for")
     if plan.holder is not Holder.PEERS:
@@ -81,7 +79,7 @@ def guarantees(plan: Plan, found: Circumstances) -> Table:
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
         )
-    return {view: _guarantee(view, plan.parameters, found) for view in VIEWS}
+    return {view: _guarantee(view, plan.parameters, found) for view in views}
 
 
 def _guarantee(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:
@@ -122,8 +120,7 @@ def _flips(view: View, parameters: Parameters, delta: float, reason: str) -> Gua
 
 def nothing_guaranteed(delta: float, reason: str) -> Table:
     return {
-        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason)
-        for view in VIEWS
+        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason) for view in VIEWS
     }
 
 

@@ -109,9 +109,7 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_text(files.SCENARIO, resolved.scenario.to_toml())
-    executed = execute(
-        resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell
-    )
+    executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
     summary = _summary(asked, executed, clusters.merged, began, folder)
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
