@@ -13,7 +13,7 @@ code that nobody has accounted for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -61,8 +61,8 @@ def cluster_sizes(clusters: NDArray[np.integer], parameters: Parameters, missing
     return worst
 
 
-def guarantees(plan: Plan, found: Circumstances) -> Table:
-    """View to guarantee: what the plan states, or what the exchange of those who took part comes to."""
+def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) -> Table:
+    """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
     if found.replaced:
         return nothing_guaranteed(found.delta, "roles were replaced by code that nobody has accounted for")
     if plan.holder is not Holder.PEERS:
@@ -80,20 +80,20 @@ def guarantees(plan: Plan, found: Circumstances) -> Table:
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
         )
-    return dict(
-        _honest(
-            plan.parameters, tuple(sorted(found.sizes.items())), tuple(sorted(found.colluders.items())), found.delta
-        )
-    )
+    sizes, colluders = tuple(sorted(found.sizes.items())), tuple(sorted(found.colluders.items()))
+    return {view: _honest(view, plan.parameters, sizes, colluders, found.delta) for view in views}
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _honest(
-    parameters: Parameters, sizes: tuple[tuple[int, int], ...], colluders: tuple[tuple[int, int], ...], delta: float
-) -> Mapping[View, Guarantee]:
+    view: View,
+    parameters: Parameters,
+    sizes: tuple[tuple[int, int], ...],
+    colluders: tuple[tuple[int, int], ...],
+    delta: float,
+) -> Guarantee:
     """Where everyone is honest. Runs that differ in their coins alone, as those of a sweep, are accounted for once."""
-    found = Circumstances(dict(sizes), delta, colluders=dict(colluders))
-    return {view: _guarantee(view, parameters, found) for view in VIEWS}
+    return _guarantee(view, parameters, Circumstances(dict(sizes), delta, colluders=dict(colluders)))
 
 
 def _guarantee(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:

@@ -245,7 +245,7 @@ def test_a_replaying_learner_is_refused_by_everyone_and_changes_nothing(play: Pl
     refusals = played.said("refusal")
     assert len(orders) == len(refusals) == 3 * 120
     assert all(e.fields[2:] == ("misdirected", "only the coordinator may send this, not the learner") for e in refusals)
-    assert played.run.summary["noisy_sha256"] == honest.run.summary["noisy_sha256"]
+    assert played.run.summary.noisy_sha256 == honest.run.summary.noisy_sha256
     assert "addresses" in invariants(played)
 
 
