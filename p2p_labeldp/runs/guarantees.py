@@ -120,9 +120,7 @@ def _within(view: View, size: int, parameters: Parameters, found: Circumstances,
         shuffled = account(View.SHUFFLE, replace(parameters, theta=1.0), cluster_size=size, thorough=False)
         if shuffled.get_delta(epsilon).delta <= found.delta:
             return True
-    colluders = min(found.colluders.get(size, 0) or COLLUDERS, size - 1) if view == View.COALITION else 0
-    stated = account(view, parameters, cluster_size=size, colluders=colluders, thorough=False).get_delta(epsilon)
-    return stated.delta <= found.delta
+    return cluster_account(view, size, parameters, found).get_delta(epsilon).delta <= found.delta
 
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
 
 
-
 @dataclass(frozen=True)
 class Examples:
     """What stands fast of a data set before it is loaded."""
