@@ -60,7 +60,7 @@ class Scenario:
 
     @property
     def ships(self) -> bool:
-        """Whether the examples come with the package or are made up, so that no label of a real person is among them."""
+        """Whether the examples come with the package or are made up: no label of a real person is among them."""
         return DATA_SETS[self.data.name].ships
 
     def settled(self, *, deployed: bool = False) -> Scenario:

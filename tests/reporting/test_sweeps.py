@@ -11,7 +11,7 @@ from scipy import stats
 
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.reporting.sweep_figure import draw_bands
-from p2p_labeldp.reporting.sweeps import bands, delta_warning, estimate, numeric, largest_stated
+from p2p_labeldp.reporting.sweeps import bands, delta_warning, estimate, largest_stated, numeric
 
 ROWS = [
     {"k.x": x, "k.way": way, "k.on": on, "score": float(np.sin(17 * n + 5 * x) + n), "name": "text", "none": None}

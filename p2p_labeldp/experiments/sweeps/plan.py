@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from p2p_labeldp.adversaries.cast import refuse_players
+from p2p_labeldp.adversaries.install import refuse_misbehaviour
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.idle import why_idle
 from p2p_labeldp.mechanisms import require_installed
@@ -258,7 +258,7 @@ def _engine(scenario: Scenario, keys: Sequence[str], asked: str | None) -> str:
         if key.startswith(MESSAGES_ONLY):
             needs = f"{key} changes nothing where no messages are sent"
     try:
-        refuse_players(scenario)
+        refuse_misbehaviour(scenario)
     except RequestError as error:
         needs = str(error)
     if asked == "vectorized" and needs:
