@@ -323,6 +323,7 @@ class Checker:
         fits = first == len(self._listed) and size > 0 and len(counted) == -(-size // 8) and shares == 0
         require(fits, "closed", f"{len(counted)} bytes from user {first}, after {len(self._listed)} users")
         bits = np.unpackbits(np.frombuffer(counted, dtype=np.uint8), count=size, bitorder="little").astype(np.bool_)
+        require(np.packbits(bits, bitorder="little").tobytes() == counted, "closed", "lists users who do not exist")
         waiting = [user for user in self._members if not self._said(user, round_)]
         if first == 0:
             everyone = all(self._members[user].place < 0 for user in waiting)

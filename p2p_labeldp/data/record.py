@@ -1,7 +1,7 @@
 """What is true of a data set: how it is loaded, which files it is made of, which questions it offers.
 
-Each data set is a module of ``data.sets`` with one record, ``DATA_SET``; every other room asks the record. Which keys of
-``[data]`` it reads, and whether it ships with the package, stands beside its name in the scenario.
+Each data set is a module of ``data.sets`` with one record, ``DATA_SET``; every other room asks the record. Which keys
+of ``[data]`` it reads, and whether it ships with the package, stands beside its name in the scenario.
 """
 
 from __future__ import annotations

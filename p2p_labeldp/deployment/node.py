@@ -73,7 +73,7 @@ class Node:
             raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
         require_deployable(scenario)
         self.role = role
-        self.scenario = scenario
+        self.scenario = scenario = scenario.settled(deployed=True)
         self._certificates = certificates
         finish_renewal(certificates)
         self.credentials = Credentials.load(certificates)

@@ -105,8 +105,8 @@ class Simulation:
             self.users = [
                 Submitter(i, label, self.host, receiver, flips) for i, label in enumerate(population.labels.tolist())
             ]
-        # No round is closed later than this after the one before, whatever is lost on the way.
-        patience = settings.hello_limit + parameters.rounds * settings.round_limit
+        # The last word on a round comes no later than this, whatever is lost on the way.
+        patience = settings.hello_limit + (parameters.rounds + 1) * settings.round_limit
         teller = COORDINATOR
         if plan.work is not None:
             assert randomness is not None

@@ -48,7 +48,8 @@ def identity_of(connection: ssl.SSLObject) -> Identity:
         raise Refused(Fault.MALFORMED, "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
     issuer = {name: value for part in certificate.get("issuer", ()) for name, value in part}
     if issuer.get("commonName") != AUTHORITY and found[1] != "users":
-        raise Refused(Fault.MISDIRECTED, f"a certificate for the {found[1]} that is not signed by the root authority")
+        detail = f"a certificate for the {found[1]} that the root authority did not sign itself"
+        raise Refused(Fault.MISDIRECTED, detail)
     return Identity(found[1], found[2], hashlib.sha256(encoded).hexdigest())
 
 

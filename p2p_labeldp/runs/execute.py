@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from p2p_labeldp.adversaries.cast import Part, cast, parts_of, refuse_players
+from p2p_labeldp.adversaries.install import assign, install, refuse_misbehaviour
+from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
@@ -56,7 +57,7 @@ class Executed:
     population: Population
     coins: Coins
     outcome: Outcome
-    parts: tuple[Part, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
     """Who the adversaries were."""
     silent: frozenset[int] = frozenset()
     """Victims who never flipped: nothing of theirs was ever said."""
@@ -116,12 +117,14 @@ def execute(
         simulation = _simulation(done, faults, hosting, folder, tell)
         if scenario.defences.check_assignment:
             simulation.coordinator.centres = clusters.centres
-        parts = cast(simulation, scenario)
+        assignments = install(simulation, scenario)
         if prepare is not None:
             prepare(simulation)
         outcome = simulation.run()
-        silent = frozenset(p.victim for p in parts if p.victim is not None and not simulation.users[p.victim].flipped)
-        return dataclasses.replace(done, outcome=outcome, parts=parts, silent=silent)
+        silent = frozenset(
+            p.victim for p in assignments if p.victim is not None and not simulation.users[p.victim].flipped
+        )
+        return dataclasses.replace(done, outcome=outcome, assignments=assignments, silent=silent)
     tell("exchange", 0, 0)
     record: Record | None = None
     if workers is None:
@@ -131,8 +134,8 @@ def execute(
     if faults is not None:
         unused = "the scenario's faults were left out: the vectorized engine sends no messages"
         outcome = dataclasses.replace(outcome, warnings=[unused])
-    parts = parts_of(scenario, len(dataset.labels))
-    return dataclasses.replace(done, outcome=outcome, parts=parts, record=record)
+    assignments = assign(scenario, len(dataset.labels))
+    return dataclasses.replace(done, outcome=outcome, assignments=assignments, record=record)
 
 
 def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None) -> None:
@@ -143,7 +146,7 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     if dask is not None:
         refuse_split(scenario, engine)
     if engine == Engine.VECTORIZED:
-        refuse_players(scenario)
+        refuse_misbehaviour(scenario)
 
 
 def _simulation(

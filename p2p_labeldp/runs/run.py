@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_labeldp.adversaries.cast import Part, kinds_of
-from p2p_labeldp.adversaries.seen import colluding, present
+from p2p_labeldp.adversaries.install import colluding, misbehaving, present
+from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.outcome import Outcome
@@ -49,7 +49,7 @@ class Run:
     """None, as is the outcome, where nobody held everyone: a crowd on a cluster."""
     outcome: Outcome | None
     summary: Summary
-    parts: tuple[Part, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
     """Who the adversaries were."""
 
 
@@ -73,7 +73,7 @@ def run(
     """
     check_engine(scenario, engine, hosting, dask)
     tell = progress or (lambda stage, done, total: None)
-    asked = _Asked(scenario, engine, hosting, data_dir, prepare, measure, tell)
+    asked = _Asked(scenario.settled(), engine, hosting, data_dir, prepare, measure, tell)
     if out is None:
         with workers_at(dask) as workers:
             return _run(asked, None, workers)
@@ -118,7 +118,7 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
         write_results(folder, resolved.scenario, dataset, executed.outcome, summary)
-    return Run(resolved.scenario, dataset, executed.outcome, summary, executed.parts)
+    return Run(resolved.scenario, dataset, executed.outcome, summary, executed.assignments)
 
 
 def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> Resolved:
@@ -135,17 +135,17 @@ def _summary(
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
     sizes = cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing)
-    pooling = colluding(executed.parts)
+    pooling = colluding(executed.assignments)
     found = Circumstances(
         sizes,
         resolved.delta,
-        misbehaving=tuple(kinds_of(executed.parts)),
+        misbehaving=tuple(misbehaving(executed.assignments)),
         replaced=asked.prepare is not None,
         colluders=colluders_by_size(outcome.clusters, pooling, sizes) if pooling else {},
     )
     table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
-    if executed.parts and asked.measure is not None:
+    if executed.assignments and asked.measure is not None:
         asked.tell("attacks", 0, 0)
         attacks = asked.measure(executed)
     return Summary(
@@ -159,10 +159,10 @@ def _summary(
         nonprivate_accuracy=known.nonprivate_accuracy(resolved.scenario.learner),
         majority_accuracy=known.majority_accuracy(),
         privacy=table,
-        headline=headline(table, present(executed.parts)),
+        headline=headline(table, present(executed.assignments)),
         curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),
-        adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.parts),
+        adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.assignments),
         attacks=attacks,
         workers=None if executed.record is None else tuple(Worker(**done) for done in executed.record.by_worker()),
         seconds=round(time.perf_counter() - began, 3),
