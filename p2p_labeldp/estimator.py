@@ -38,7 +38,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import Reports, SoftmaxModel, learn, positive_part, targets_of
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 from p2p_labeldp.mechanisms import Plan, make_coins, make_plan, mechanism_of, randomness_of
-from p2p_labeldp.privacy import Guarantee, Parameters
+from p2p_labeldp.privacy import Guarantee, Parameters, View
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.results import reports_of
 from p2p_labeldp.scenario import MECHANISMS, Coins, Learner
@@ -71,13 +71,13 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         None is k-means with n // 50 clusters, at least 1 and at most 100.
     estimator : any classifier; None is softmax regression with l2 = 1e-4, which wants features of a similar scale
         (pixels in 0..1, or a ``StandardScaler`` before it). Its targets undo the mechanism's known bias; some of them
-        are negative. After an exchange (``peer_to_peer``, ``shuffle``) a label says nothing of its reporter, so all
-        members of a cluster share one target, the cluster's shares of labels as far as its reports tell: none
-        negative. Other classifiers learn soft targets as weights: each example becomes up to K weighted rows (mind the
-        memory), and the classifier must take ``sample_weight``. They take no negative weights, so without an
-        exchange only the positive part of a target remains. That is the noisy label itself: such a classifier learns
-        from noisy labels as they are, and under uniform flips it is right about the most probable class but too
-        unsure of it.
+        are negative. Where a label says nothing of its reporter (``peer_to_peer``, ``shuffle``), or next to nothing
+        (``cluster_rr`` and ``centralized`` with lambda from .9), all members of a cluster share one target, the
+        cluster's shares of labels as far as its reports tell: none negative. Other classifiers learn soft targets as
+        weights: each example becomes up to K weighted rows (mind the memory), and the classifier must take
+        ``sample_weight``. They take no negative weights, so without pooling only the positive part of a target
+        remains. That is the noisy label itself: such a classifier learns from noisy labels as they are, and under
+        uniform flips it is right about the most probable class but too unsure of it.
     random_state : a number or RandomState repeats a fit exactly, for experiments: whoever knows it can undo every flip.
         None takes the operating system's randomness.
     min_cluster_size : smaller clusters join the nearest one, since mechanisms are calibrated for the smallest; 1 merges
@@ -175,7 +175,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         drawn = make_coins(coins.source, coins.seed)
         outcome = run_vectorized(population, plan, drawn, randomness_of(coins, Purpose.CURATOR))
         self.clusters_, self.plan_ = clusters, plan
-        table = guarantees(plan, Circumstances(cluster_sizes(clusters, plan.parameters), delta))
+        table = guarantees(plan, Circumstances(cluster_sizes(clusters, plan.parameters), delta), (View.LEARNER,))
         self.privacy_ = table[headline(table)]
         # From here on nothing sees the true labels.
         self.estimator_ = self._learn(plan, features, reports_of(outcome), coins)

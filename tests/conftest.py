@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each of the processes that share the cores; before numpy
@@ -19,6 +20,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from p2p_labeldp.cli import main
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.scenario import Scenario, parse_scenario
 
@@ -66,6 +68,21 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in an empty folder; gives (status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
 
 
 @pytest.fixture

@@ -19,14 +19,15 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from p2p_labeldp import estimator as module
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.estimator import LabelPrivateClassifier, pooled_targets, weighted_rows
+from p2p_labeldp.estimator import LabelPrivateClassifier, weighted_rows
 from p2p_labeldp.learning import fit_softmax, one_hot
-from p2p_labeldp.scenario import MECHANISMS as KINDS
+from p2p_labeldp.privacy import Relation
+from p2p_labeldp.scenario import MECHANISMS as EVERY
+from p2p_labeldp.scenario import Learner
 
 DIGITS, NAMES = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
 BLOBS, WHICH = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-EVERY = (*KINDS, "dp_sgd")
 
 
 CHECKS = [
@@ -38,7 +39,7 @@ CHECKS = [
         LabelPrivateClassifier(estimator=LogisticRegression()),
     )
     for estimator, check in estimator_checks_generator(classifier)
-    if "array_api" not in str(check)  # arrays of other libraries are not promised
+    if "array_api" not in str(check)  # arrays of other libraries are not supported
 ]
 
 
@@ -61,22 +62,21 @@ def test_every_mechanism_fits_predicts_and_says_what_it_spent(mechanism):
     classifier = LabelPrivateClassifier(mechanism, epsilon=3.0, delta=1e-5, random_state=1).fit(BLOBS, WHICH)
     assert classifier.score(BLOBS, WHICH) > 0.9
     privacy = classifier.privacy_
-    assert privacy.mechanism == mechanism
-    assert privacy.relation == "replace"
-    assert privacy.trust.endswith(".")
+    assert classifier.plan_.kind == mechanism
+    assert privacy.relation == (Relation.REPLACE_EXAMPLE if mechanism == "dp_sgd" else Relation.REPLACE_LABEL)
     assert privacy.method in ("exact", "upper_bound")
     if mechanism == "none":
         assert privacy.epsilon == np.inf
     else:
         assert 0.999 * 3.0 <= privacy.epsilon <= 3.0
         assert privacy.delta <= 1e-5
-        assert privacy.parameters
-    assert sum(privacy.cluster_sizes) == (0 if mechanism == "dp_sgd" else 600)
+        assert classifier.plan_.numbers
+    assert len(classifier.clusters_) == 600
 
 
 def test_without_a_mechanism_it_is_softmax_regression():
     classifier = LabelPrivateClassifier("none").fit(DIGITS, NAMES)
-    plain = fit_softmax(DIGITS, one_hot(NAMES, 10), module.L2)
+    plain = fit_softmax(DIGITS, one_hot(NAMES, 10), Learner().l2)
     assert np.allclose(classifier.predict_proba(DIGITS), plain.predict_proba(DIGITS))
 
 
@@ -121,7 +121,7 @@ def test_string_labels_come_back_as_strings():
 @pytest.mark.parametrize(
     "learner", [LogisticRegression(), RandomForestClassifier(20), GaussianNB(), make_pipeline(GaussianNB())]
 )
-@pytest.mark.parametrize("mechanism", ["cluster_rr", "none"])
+@pytest.mark.parametrize("mechanism", ["rr_with_prior", "none"])
 def test_any_classifier_may_learn_from_noisy_labels(mechanism, learner):
     classifier = LabelPrivateClassifier(mechanism, epsilon=3.0, estimator=learner, random_state=0).fit(BLOBS, WHICH)
     assert classifier.score(BLOBS, WHICH) > 0.85
@@ -151,8 +151,7 @@ def test_any_clusterer_may_group_the_examples(clusterer):
     classifier = LabelPrivateClassifier("cluster_rr", epsilon=3.0, clusterer=clusterer, random_state=0)
     classifier.fit(BLOBS, WHICH)
     assert classifier.score(BLOBS, WHICH) > 0.9
-    assert min(classifier.privacy_.cluster_sizes) >= 10
-    assert np.array_equal(np.bincount(classifier.clusters_), classifier.privacy_.cluster_sizes)
+    assert np.bincount(classifier.clusters_).min() >= 10
 
 
 def test_the_clusters_do_not_depend_on_the_labels():
@@ -170,7 +169,7 @@ def test_small_clusters_join_others_unless_told_otherwise():
         classifier = LabelPrivateClassifier(
             "cluster_rr", clusterer=KMeans(4, n_init=3), min_cluster_size=least, random_state=0
         ).fit(lonely, labels)
-        assert len(classifier.privacy_.cluster_sizes) == count
+        assert len(np.bincount(classifier.clusters_)) == count
 
 
 def test_it_works_in_a_pipeline_and_a_grid_search():
@@ -178,7 +177,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
     grid = {"labelprivateclassifier__epsilon": [0.5, 4.0], "labelprivateclassifier__mechanism": ["cluster_rr", "none"]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(BLOBS, WHICH)
     assert search.best_score_ > 0.9
-    assert search.best_estimator_[-1].privacy_.cluster_sizes
+    assert search.best_estimator_[-1].clusters_.any()
 
 
 def test_a_clone_has_the_settings_and_nothing_learned():
@@ -194,11 +193,10 @@ def test_a_clone_has_the_settings_and_nothing_learned():
 
 def test_options_reach_the_mechanism():
     classifier = LabelPrivateClassifier("cluster_rr", mechanism_options={"tau": 0.02}).fit(BLOBS, WHICH)
-    assert classifier.privacy_.parameters["tau"] == 0.02
+    assert classifier.plan_.numbers["tau"] == 0.02
     descent = LabelPrivateClassifier("dp_sgd", mechanism_options={"clip": 2.0, "relation": "add_or_remove"})
-    privacy = descent.fit(BLOBS, WHICH).privacy_
-    assert privacy.parameters["clip"] == 2.0
-    assert privacy.relation == "add_or_remove"
+    assert descent.fit(BLOBS, WHICH).plan_.numbers["clip"] == 2.0
+    assert descent.privacy_.relation == Relation.ADD_OR_REMOVE
 
 
 @pytest.mark.parametrize("mechanism", EVERY)
@@ -224,10 +222,10 @@ def test_when_no_one_reports_nothing_is_known():
 
 
 def test_noisy_labels_of_one_class_alone_predict_it():
-    classifier = LabelPrivateClassifier("none", estimator=LogisticRegression(), random_state=0)
-    classifier.classes_ = np.array([0, 1, 2])
-    constant = classifier._learn(BLOBS, one_hot(np.full(600, 2), 3), np.random.default_rng(0))
-    assert np.array_equal(constant.predict_proba(BLOBS[:1]), [[0, 0, 1]])
+    classifier = LabelPrivateClassifier(
+        "rr_with_prior", estimator=LogisticRegression(), random_state=0, mechanism_options={"prior": [0, 0, 1]}
+    ).fit(BLOBS, WHICH)
+    assert np.array_equal(classifier.predict_proba(BLOBS[:1]), [[0, 0, 1]])
 
 
 def test_a_class_that_no_noisy_label_names_has_probability_zero():
@@ -237,15 +235,6 @@ def test_a_class_that_no_noisy_label_names_has_probability_zero():
     shares = classifier.predict_proba(BLOBS)
     assert shares.shape == (600, 3)
     assert not shares[:, 1].any()
-
-
-def test_pooled_targets_are_the_shares_of_each_cluster_that_reported():
-    clusters = np.array([0, 0, 1, 1, 1, 2])
-    users = np.array([0, 2, 4])
-    targets = np.array([[1.5, -0.5], [1.0, 0.0], [0.0, 1.0]])
-    members, shares = pooled_targets(users, targets, clusters)
-    assert members.tolist() == [0, 1, 2, 3, 4]
-    assert shares.tolist() == [[1, 0], [1, 0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
 
 
 def test_weighted_rows_keep_the_positive_part_of_each_example():
@@ -264,7 +253,10 @@ def test_weighted_rows_keep_the_positive_part_of_each_example():
         ({"mechanism": "dp_sgd", "estimator": GaussianNB()}, "leave estimator at None"),
         ({"mechanism_options": {"tua": 1}}, "tua"),
         ({"mechanism": "dp_sgd", "mechanism_options": {"tua": 1}}, "tua"),
-        ({"mechanism": "dp_sgd", "epsilon": None}, "epsilon is None"),
+        ({"mechanism": "dp_sgd", "epsilon": None}, "epsilon is needed"),
+        ({"mechanism_options": {"alpha": 0.1}}, "alpha is given beside"),
+        ({"mechanism": "cluster_rr", "mechanism_options": {"theta": 0.5}}, "theta"),
+        ({"mechanism_options": {"noise": "loud"}}, "noise must be"),
         ({"min_cluster_size": 0}, "minimum_size"),
     ],
 )

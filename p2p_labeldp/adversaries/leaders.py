@@ -63,10 +63,10 @@ class Replayer(Learner):
         vars(self).update(vars(honest))
         self._replays = times
 
-    def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
-        super().receive(sender, message)
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        said = super().receive(sender, message)
         if type(message) is not Report or self._replays == 0:
-            return ()
+            return said
         self._replays -= 1
-        order = Round(message.round + 1)
+        order = Round(message.round + 1, True)
         return tuple((user, order) for user in range(self.users))

@@ -29,7 +29,7 @@ from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import FAULTS, HOST, VERSION
+from p2p_labeldp.protocol.messages import CLOSED_PART, HOST, VERSION, Fault
 from p2p_labeldp.scenario import Network
 
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
@@ -54,8 +54,10 @@ class _Turn:
     asked_at: float = -1.0
     answer: int = -1
     answered_at: float = -1.0
+    said: str = ""  # with which outcome she was done
+    counts: bool = False  # whether the close lists her
+    released_at: float = -1.0  # when the message left that lets her report
     reported: bool = False
-    done: bool = False
 
 
 class Checker:
@@ -72,6 +74,7 @@ class Checker:
         clusters: NDArray[np.integer] | None = None,
         true_labels: NDArray[np.integer] | None = None,
         missing: Iterable[int] = (),
+        withheld: Iterable[int] = (),
         wall_clock: bool = False,
     ) -> None:
         self.users = users
@@ -93,6 +96,7 @@ class Checker:
         self._expected = Expected(coins, parameters, users, truth)
         self._clusters = None if clusters is None else clusters.tolist()
         self._missing = frozenset(missing)
+        self._withheld = frozenset(withheld)
         self._greeted: set[int] = set()
         self._members: dict[int, _Member] = {}
         self._rosters: dict[int, list[int]] = {}
@@ -100,7 +104,8 @@ class Checker:
         # By round, those that are over as well while someone may be late; noisy labels by the round of their flip.
         self._turns: dict[int, dict[int, _Turn]] = defaultdict(dict)
         self._noisy: dict[int, dict[int, int]] = defaultdict(dict)
-        self._said_reported: Counter[bool] = Counter()  # in this round, by whether the user is missing
+        self._listed = np.zeros(0, dtype=np.bool_)  # who counts in this round, as far as the close has been told
+        self._host_told = 0  # of how many rounds the host knows that they are closed
         self._host_left = False
         self._taken = True  # whether the event at hand was taken by its receiver, not refused
 
@@ -137,6 +142,7 @@ class Checker:
             self._note("closed", None, f"round {self._round} was never closed")
         if self._rosters and not self._host_left:
             self._note("goodbye_once", None, "the host was never dismissed")
+        self._require_reports(self._round - 1)
 
     def _note(self, invariant: str, position: int | None, detail: str) -> None:
         if len(self.violations) < MAX_VIOLATIONS:
@@ -154,13 +160,9 @@ class Checker:
 
     def _still_said(self, event: Event, fault: str) -> bool:
         """Whether a message that was refused for ``fault`` is judged as what its sender said."""
-        if event.kind == "hello" or fault == "duplicate":
+        if event.kind == "hello" or fault == Fault.DUPLICATE:
             return False
-        if event.sender in self._missing or event.receiver in self._missing:
-            return True
-        # A late user's report may have taken the place of one that was announced; its sender did report.
-        turn = self._turns[self._round].get(event.sender)
-        return event.kind == "report" and turn is not None and event.fields == (self._round, turn.answer)
+        return event.sender in self._missing or event.receiver in self._missing
 
     def _rostered(self, user: int, invariant: str) -> _Member:
         member = self._members.get(user)
@@ -229,13 +231,30 @@ class Checker:
         member.assigned = True
         self._turns[0][event.receiver] = _Turn(event.time)
 
-    def _next_round(self, event: Event, round_: int) -> None:
-        self._rostered(event.receiver, "rounds")
+    def _next_round(self, event: Event, round_: int, release: bool) -> None:
         open_round = 0 < round_ == self._round < self._parameters.rounds
         require(open_round, "rounds", f"round {round_} in place of {self._round}")
-        require(event.receiver not in self._turns[round_], "rounds", "was told before")
         self._timing.after_closing(event)
+        if event.receiver == HOST:
+            self._tell_host(round_, release, "rounds")
+            return
+        self._rostered(event.receiver, "rounds")
+        require(event.receiver not in self._turns[round_], "rounds", "was told before")
         self._turns[round_][event.receiver] = _Turn(event.time)
+        self._releases(event, round_ - 1, release)
+
+    def _tell_host(self, closed: int, release: bool, invariant: str) -> None:
+        require(self._host_told == closed - 1 and not self._host_left, invariant, "the host was told before")
+        require(not release, invariant, "a host has nothing to report")
+        self._host_told = closed
+
+    def _releases(self, event: Event, round_: int, release: bool) -> None:
+        """What the close of a round says to one user."""
+        turn = self._turns[round_].get(event.receiver)
+        counts = turn is not None and turn.counts
+        require(release == counts, "report_after_close", f"release = {release}, but she counts: {counts}")
+        if turn is not None and release:
+            turn.released_at = event.time
 
     def _ask(self, event: Event, round_: int) -> None:
         turn = self._turn(event.sender, round_, "asked_once", event.sender in self._missing)
@@ -271,73 +290,114 @@ class Checker:
         self._expected.noisy(event.sender, flip_round, label)
 
     def _report(self, event: Event, round_: int, label: int) -> None:
-        turn = self._turn(event.sender, round_, "report_is_answer", event.sender in self._missing)
+        turn = self._turn(event.sender, round_, "report_is_answer", True)
         require(not turn.reported, "reported_once", "reports again")
+        require(turn.released_at >= 0, "report_after_close", f"was not told that she may report in round {round_}")
         require(turn.answer == label, "report_is_answer", f"reports {label}, but was answered {turn.answer}")
-        self._timing.follows(event, turn.answered_at, "her answer", late=round_ < self._round)
-        self._expected.kept(event.sender, round_, True)
+        self._timing.follows(event, turn.released_at, "the close", late=round_ + 1 < self._round)
         turn.reported = True
         if self._taken:
             self.reports[round_][event.sender] = label
 
     def _done(self, event: Event, round_: int, outcome: str) -> None:
         turn = self._turn(event.sender, round_, "done_once", event.sender in self._missing)
-        require(not turn.done, "done_once", "is done again")
+        require(not turn.said, "done_once", "is done again")
         takes_part, late = self._takes_part(event.sender), round_ < self._round
         require(takes_part or outcome == "abstained", "abstaining", f"{outcome} in a cluster below the minimum")
         if takes_part:
-            truth = "reported" if turn.reported else "dropped" if turn.answer >= 0 else "nothing"
-            require(outcome == truth, "done_once", f"says {outcome}, but {truth} is what she did")
+            known = outcome in ("reported", "dropped") and turn.answer >= 0
+            require(known, "done_once", f"says {outcome}, but her answer is {turn.answer}")
             self._timing.follows(event, turn.answered_at, "her answer", late)
-            if outcome == "dropped":
-                self._expected.kept(event.sender, round_, False)
+            self._expected.kept(event.sender, round_, outcome == "reported")
             self.sample.keep(outcome == "reported")
         else:
             self._timing.follows(event, turn.began, "her order to begin", late)
-        turn.done = True
+        turn.said = outcome
         if not late:
-            self._said_reported[event.sender in self._missing] += outcome == "reported"
             self._timing.done(event)
 
-    def _closed(self, event: Event, round_: int, reports: int) -> None:
+    def _closed(self, event: Event, round_: int, first: int, counted: bytes, shares: int) -> None:
         open_round = round_ == self._round < self._parameters.rounds
         require(open_round, "closed", f"round {round_} in place of {self._round}")
-        turns = self._turns[round_]
-        waiting = [user for user in self._members if user not in turns or not turns[user].done]
-        unexplained = [user for user in waiting if user not in self._missing]
-        require(not unexplained, "closed", f"user {unexplained[0] if unexplained else 0} is not done")
-        # The last words of those who are missing may have come in time or not.
-        least, most = self._said_reported[False], self._said_reported.total()
-        expected = f"{least}" if least == most else f"{least} to {most}"
-        require(least <= reports <= most, "closed", f"{reports} reports, but users sent {expected}")
-        everyone = all(self._members[user].place < 0 for user in waiting)
-        self._timing.closes(event, everyone, bool(self._missing))
-        self.announced.append(reports)
+        size = min(8 * CLOSED_PART, self.users - first)
+        fits = first == len(self._listed) and size > 0 and len(counted) == -(-size // 8) and shares == 0
+        require(fits, "closed", f"{len(counted)} bytes from user {first}, after {len(self._listed)} users")
+        bits = np.unpackbits(np.frombuffer(counted, dtype=np.uint8), count=size, bitorder="little").astype(np.bool_)
+        require(np.packbits(bits, bitorder="little").tobytes() == counted, "closed", "lists users who do not exist")
+        waiting = [user for user in self._members if not self._said(user, round_)]
+        if first == 0:
+            everyone = all(self._members[user].place < 0 for user in waiting)
+            self._timing.closes(event, everyone, bool(self._missing))
+        else:
+            self._timing.after_closing(event)
+        self._listed = np.concatenate([self._listed, bits])
+        if len(self._listed) == self.users:
+            self._end_round(round_, waiting)
+
+    def _said(self, user: int, round_: int) -> str:
+        turn = self._turns[round_].get(user)
+        return "" if turn is None else turn.said
+
+    def _end_round(self, round_: int, waiting: list[int]) -> None:
+        listed, self._listed = self._listed, self._listed[:0]
+        self.announced.append(int(listed.sum()))
         self._round += 1
-        self._said_reported.clear()
         self._expected.next_round()
+        turns = self._turns[round_]
+        for user in np.flatnonzero(listed).tolist():
+            if user in turns:
+                turns[user].counts = True
+        self._require_reports(round_ - 1)
         if not self._missing:
-            del self._turns[round_]
+            self._turns.pop(round_ - 1, None)
             if self._parameters.noise == "fresh":
                 self._noisy.clear()
+        unexplained = [user for user in waiting if user not in self._missing]
+        require(not unexplained, "closed", f"user {unexplained[0] if unexplained else 0} is not done")
+        self._require_listed(listed, round_)
 
-    def _goodbye(self, event: Event) -> None:
+    def _require_listed(self, listed: NDArray[np.bool_], round_: int) -> None:
+        """Those count who said that they would report; of the missing it may have come too late, or not at all."""
+        would = {user for user in self._members if self._said(user, round_) == "reported"}
+        strangers = [user for user in np.flatnonzero(listed).tolist() if user not in would]
+        require(not strangers, "closed", f"user {strangers[0] if strangers else 0} counts, but would not report")
+        left_out: dict[bool, list[int]] = {True: [], False: []}
+        for user in sorted(would - self._missing):
+            if self._members[user].cluster in self._withheld:
+                left_out[True].append(user)
+            elif not listed[user]:
+                left_out[False].append(user)
+        require(not left_out[False], "closed", f"user {(left_out[False] or [0])[0]} would report, and does not count")
+        for cluster in sorted({self._members[user].cluster for user in left_out[True]}):
+            said = {bool(listed[user]) for user in left_out[True] if self._members[user].cluster == cluster}
+            last = round_ + 1 == self._parameters.rounds
+            whole = len(said) == 1 and not (last and True in said)
+            require(whole, "closed", f"cluster {cluster} was withheld, but some of its users count")
+
+    def _require_reports(self, round_: int) -> None:
+        """Whoever counted in a round that is long over has reported."""
+        for user, turn in self._turns.get(round_, {}).items():
+            if turn.counts and not turn.reported and user not in self._missing:
+                self._note("report_after_close", None, f"user {user} counts in round {round_} and never reported")
+
+    def _goodbye(self, event: Event, release: bool) -> None:
         require(self._round == self._parameters.rounds, "goodbye_once", "before the last round is closed")
         self._timing.after_closing(event)
         if event.receiver == HOST:
-            require(not self._host_left, "goodbye_once", "was dismissed before")
+            self._tell_host(self._round, release, "goodbye_once")
             self._host_left = True
             return
         member = self._rostered(event.receiver, "goodbye_once")
         require(not member.left, "goodbye_once", "was dismissed before")
         member.left = True
+        self._releases(event, self._round - 1, release)
 
-    def _foreign(self, event: Event, *fields: int) -> None:
+    def _foreign(self, event: Event, *fields: object) -> None:
         require(False, "shape", "nobody hands over a label in this mechanism")
 
-    def _refusal(self, event: Event, about: int, kind: str, reason: str) -> None:
+    def _refusal(self, event: Event, about: int, kind: str, fault: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
-        require(reason.partition(":")[0] in FAULTS, "shape", f"reason {reason!r} names no fault")
+        require(fault in set(Fault), "shape", f"there is no fault {fault!r}")
 
 
 _CHECKS: dict[str, Callable[..., None]] = {
@@ -350,6 +410,7 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "answer": Checker._answer,
     "report": Checker._report,
     "submit": Checker._foreign,
+    "shares": Checker._foreign,
     "release": Checker._foreign,
     "done": Checker._done,
     "closed": Checker._closed,

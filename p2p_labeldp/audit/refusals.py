@@ -43,7 +43,7 @@ def refused_positions(
             continue  # no message at all; its shape is what is wrong with it
         if route in named or _names_a_message(event):
             story.append(event)
-        if event.kind in ("assignment", "round"):
+        if event.kind in ("assignment", "round", "closed"):
             begun[event.receiver].append(event.time)
         # An ask that was answered was heard, and so was an answer that had been asked for.
         back = (event.receiver, event.sender, _COUNTERPART.get(event.kind, ""))
@@ -75,7 +75,7 @@ def refused_positions(
         idle = [m for m in candidates if (route, _round(m)) not in heard and not _counted(m, reports)] or candidates
         chosen = ([m for m in idle if m.position in surplus] or idle[:1])[-1]
         waiting[route].remove(chosen)
-        refused[chosen.position] = event.fields[2].partition(":")[0]
+        refused[chosen.position] = event.fields[2]
     return refused, wrong
 
 
@@ -84,11 +84,11 @@ def _names_a_message(event: Event) -> bool:
     if event.kind != "refusal":
         return False
     types = tuple(map(type, (event.sender, *event.fields)))
-    return types == (int, int, str, str) and event.fields[1] != "frame"
+    return types == (int, int, str, str, str) and event.fields[1] != "frame"
 
 
 def _refused_route(refusal: Event) -> Route:
-    about, kind, _ = refusal.fields
+    about, kind, *_ = refusal.fields
     return about, refusal.sender, kind
 
 
@@ -107,8 +107,8 @@ def _counted(message: Event, reports: Collection[tuple[int, int, int]]) -> bool:
 
 
 def _comes_up(message: Event, time: float, begun: list[float], network: Network) -> bool:
-    """Whether it arrived at ``time`` or, if it is an ask that came early, its receiver was told then to begin."""
+    """Whether it arrived at ``time`` or, if it came early, its receiver was told then to begin, or who counts."""
     slack = 1e-9 if network.jitter else 0.0
-    causes = [message.time, *(begun if message.kind == "ask" else ())]
+    causes = [message.time, *(begun if message.kind in ("ask", "report") else ())]
     arrivals = [cause + network.latency for cause in causes]
     return any(first - slack <= time <= first + network.jitter + slack for first in arrivals)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, HOST, KEEPER, KINDS, LEARNER
+from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, CURATOR, HOST, KINDS, LEARNER, SHUFFLER
 
 INVARIANTS = {
     "order": "records are numbered 0, 1, 2, ... and time never runs back",
@@ -23,9 +23,10 @@ INVARIANTS = {
     "answer_follows_ask": "every answer goes to a user who asked and has no answer yet",
     "same_answer": "every asker gets the same answer from a user",
     "report_is_answer": "each report is the answer its sender got",
+    "report_after_close": "users report when the round is closed for everyone, and only those who count in it",
     "reported_once": "nothing is reported twice",
     "done_once": "every user is done with a round once, and says what she did",
-    "closed": "a round is closed once, when everyone is done, with the number of reports",
+    "closed": "a round is closed once, when everyone is done, with the list of those who report",
     "goodbye_once": "everyone is dismissed once, after the last round",
     "refusals": "every refusal names a message that its sender was sent",
     "coins": "flips, choices and subsampling are those of the seed",
@@ -65,18 +66,22 @@ _ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "centre": ((COORDINATOR,), (HOST,)),
     "roster": ((COORDINATOR,), (HOST,)),
     "assignment": ((COORDINATOR,), ("user",)),
-    "round": ((COORDINATOR,), ("user",)),
+    "round": ((COORDINATOR,), ("user", HOST)),
     "ask": (("user",), ("user",)),
     "answer": (("user",), ("user",)),
     "report": (("user",), (LEARNER,)),
-    "submit": (("user",), (KEEPER,)),
-    "release": ((KEEPER,), (LEARNER,)),
+    "submit": (("user",), (CURATOR, SHUFFLER)),
+    "shares": ((CURATOR,), (LEARNER,)),
+    "release": ((CURATOR, SHUFFLER), (LEARNER,)),
     "done": (("user",), (COORDINATOR,)),
     "closed": ((COORDINATOR,), (LEARNER,)),
     "goodbye": ((COORDINATOR,), ("user", HOST)),
     "refusal": (("user", COORDINATOR, LEARNER, HOST), (AUDITOR,)),
 }
-_TYPES: dict[str, type] = {"members": bytes, "outcome": str, "kind": str, "reason": str}
+_TYPES: dict[str, type] = {
+    "members": bytes, "counted": bytes, "values": bytes, "release": bool, "outcome": str, "kind": str, "fault": str,
+    "reason": str,
+}  # fmt: skip
 
 
 def require_shape(event: Event, users: int) -> None:

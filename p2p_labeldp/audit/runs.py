@@ -130,6 +130,7 @@ def _checked(run: RecordedRun, refused: dict[int, str]) -> Checker:
         clusters=run.clusters,
         true_labels=run.true_labels,
         missing=run.summary["missing"],
+        withheld=run.summary.get("withheld", ()),
         wall_clock=run.trace.wall_clock,
     )
     for event in run.trace:
@@ -159,8 +160,8 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
         if counts.get("reported") != announced:
             found.append(f"{counts} of round {round_}, but {announced} reports were announced")
     unheard = run.users - checker.present + sum(checker.present - sum(counts.values()) for counts in outcomes)
-    # Someone is missing too whose report came too late, or never, though her word did.
-    unheard += checker.kinds["report"] - sum(len(users) for users, _ in run.reports)
+    # Someone is missing too who counts, and whose report came too late, or never.
+    unheard += sum(checker.announced) - sum(len(users) for users, _ in run.reports)
     if len(run.summary["missing"]) > unheard:
         found.append(f"{len(run.summary['missing'])} users are missing, but the others' words leave room for {unheard}")
     ascending = all((np.diff(users) > 0).all() for users, _ in run.reports)
@@ -170,20 +171,15 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
 
 
 def _compare_with_reports(run: RecordedRun, checker: Checker) -> None:
-    """The learner took what was reported, except what a missing user may have sent too late.
-
-    Such a report may also have been in time to fill the place of one that was announced, which then is refused
-    or, if the learner has all it waits for, not even read.
-    """
+    """The learner took what was reported, except what a missing user may have sent too late."""
     missing = frozenset(run.summary["missing"])
     found = []
     for round_, (taken, sent) in enumerate(zip(_taken(run), checker.reports, strict=True)):
-        complete = round_ < len(checker.announced) and len(taken) >= checker.announced[round_]
         for user, label in taken.items():
             if sent.get(user) != label:
                 found.append(f"label {label} of user {user} in round {round_}, but the trace has {sent.get(user)}")
         for user, label in sent.items():
-            if not (user in taken or user in missing or complete):
+            if not (user in taken or user in missing):
                 found.append(f"no label of user {user} in round {round_}, but the trace has {label}")
     few = found[:MAX_VIOLATIONS]
     checker.violations += [Violation("summary", None, f"reports.npz has {what}") for what in few]

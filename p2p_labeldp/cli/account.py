@@ -50,7 +50,7 @@ def command(
 
 def number(value: float | None, missing: str = "none") -> str:
     """A number for a table, never below the number itself."""
-    from p2p_labeldp.reporting.words import rounded_up
+    from p2p_labeldp.reporting.numbers import rounded_up
 
     if value is None:
         return missing

@@ -1,4 +1,4 @@
-"""``p2p-labeldp audit``: check the invariants of traces, and test their coins together; or a promised epsilon."""
+"""``p2p-labeldp audit``: check the invariants of traces, and test their coins together; or a stated epsilon."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="A plot of the trials (.png, .svg or .pdf).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check what must hold in a run's trace, or with --epsilon what is promised of it. Exit status 1 if it does not."""
+    """Check what must hold in a run's trace, or with --epsilon a stated epsilon. Exit status 1 if it does not hold."""
     numbers = {
         "cluster_size": cluster_size, "alpha": alpha, "theta": theta, "labels": labels, "rounds": rounds,
         "noise": noise,
@@ -103,7 +103,7 @@ def _setting(
 ) -> Setting:
     """What to audit: of run folders, of a scenario, or of numbers."""
     from p2p_labeldp.experiments.epsilon import setting_of_numbers, setting_of_runs, setting_of_scenario
-    from p2p_labeldp.mechanisms import Parameters
+    from p2p_labeldp.privacy import Parameters
 
     if not named:
         missing = [name for name in ("cluster_size", "alpha", "theta") if name not in numbers]
@@ -161,20 +161,20 @@ def _cluster(setting: Setting) -> str:
 
 
 def _epsilon_table(audit: EpsilonAudit) -> Table:
-    from p2p_labeldp.privacy import SEES
+    from p2p_labeldp.privacy import RECORDS, View
 
     setting, bound = audit.setting, audit.bound
     exact = {"exact": "exact", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
     side = "at least" if bound.label else "at most"
     true, false = bound.true_rate, bound.false_rate
-    verdict = "not above what is promised" if audit.passed else "FAILED: more can be told than is promised"
+    verdict = "not above the stated epsilon" if audit.passed else "FAILED: above the stated epsilon"
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     rows = [
-        ("view", f"{setting.view}: {SEES[setting.view]}"),
+        ("view", f"{setting.view}: {RECORDS[View(setting.view)].sees}"),
         ("cluster", f"{_cluster(setting)}; ones among the others: {setting.game.ones}"),
-        ("promised", f"epsilon {number(audit.epsilon)} at delta {setting.delta:g}, {exact[setting.answer.method]}"),
+        ("stated", f"epsilon {number(audit.epsilon)} at delta {setting.delta:g}, {exact[setting.answer.method]}"),
         ("shown", f"epsilon at least {number(bound.epsilon)}, at confidence {bound.confidence:.10g}: {verdict}"),
         ("by", f"{bound.trials:,} trials, seed {audit.seed}; half of them chose the event, the other half measured it"),
         ("event", f"{bound.attack} scores {side} {bound.threshold:.4g}: the label must be {bound.label}"),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.deployment import tell_withheld, with_deployment, with_settings
 from p2p_labeldp.cli.output import (
     DataDir,
     Json,
@@ -20,7 +20,7 @@ from p2p_labeldp.cli.output import (
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.run import summary_table
+from p2p_labeldp.cli.summary import summary_table
 
 DEFAULT_HOSTS = 2
 
@@ -36,7 +36,7 @@ def command(
     as_json: Json = False,
     **deployment: Any,
 ) -> None:
-    """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and users hosts."""
+    """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and user hosts."""
     chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
     from p2p_labeldp.deployment.local import deploy
     from p2p_labeldp.runs.folder import free_name
@@ -50,6 +50,7 @@ def command(
         if report:
             leave_report(place, progress)
     if as_json:
-        print_json(summary)
+        print_json(summary.as_json())
     else:
         console.print(summary_table(summary))
+    tell_withheld(summary.withheld)

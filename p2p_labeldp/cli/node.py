@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.deployment import tell_withheld, with_deployment, with_settings
 from p2p_labeldp.cli.output import DataDir, ScenarioArgument, Seed, Settings, find_scenario
 from p2p_labeldp.errors import RequestError
 
@@ -38,4 +38,4 @@ def command(
             raise RequestError(f"deployment.{name} is missing; --{name} names the folder")
     from p2p_labeldp.deployment.program import run_node
 
-    run_node(role, chosen, place=out, data_dir=data_dir)
+    tell_withheld(run_node(role, chosen, place=out, data_dir=data_dir))

@@ -149,7 +149,7 @@ def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]
                 "values": values,
                 "replicates": len(rows),
                 "accuracy": _estimated(rows, "accuracy"),
-                "epsilon.learner": _promised(rows, "learner"),
+                "epsilon.learner": _largest_stated(rows, "learner"),
             }
         )
     return {
@@ -172,11 +172,11 @@ def _estimated(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | No
     return {"mean": known.mean, "low": known.low, "high": known.high, "count": known.count}
 
 
-def _promised(rows: Sequence[dict[str, Any]], view: str) -> dict[str, Any] | None:
+def _largest_stated(rows: Sequence[dict[str, Any]], view: str) -> dict[str, Any] | None:
     """The largest epsilon of the runs; with the largest delta it holds for each of them."""
-    from p2p_labeldp.reporting.sweeps import promised
+    from p2p_labeldp.reporting.sweeps import largest_stated
 
-    known = promised(rows, view)
+    known = largest_stated(rows, view)
     if known is None:
         return None
     return {
@@ -261,10 +261,10 @@ def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
 
 def _largest(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str]:
     """The largest epsilon, and the deltas of the runs."""
-    from p2p_labeldp.reporting.sweeps import of_runs, promised, show_deltas
-    from p2p_labeldp.reporting.words import rounded_up
+    from p2p_labeldp.reporting.numbers import rounded_up
+    from p2p_labeldp.reporting.sweeps import largest_stated, of_runs, show_deltas
 
-    known = promised(rows, view)
+    known = largest_stated(rows, view)
     if known is None:
         return "-", "-"
     return f"{rounded_up(known.largest, 4)}{of_runs(known.count, len(rows))}", show_deltas(known.deltas)
@@ -272,10 +272,10 @@ def _largest(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str]:
 
 def _mixed(rows: dict[int, list[dict[str, Any]]]) -> str:
     """Where some runs of a setting have an exact epsilon and others have not: what the largest is then."""
-    from p2p_labeldp.reporting.sweeps import promised
-    from p2p_labeldp.reporting.words import METHODS
+    from p2p_labeldp.reporting.guarantees import METHODS
+    from p2p_labeldp.reporting.sweeps import largest_stated
 
-    every = [promised(each, "learner") for each in rows.values()]
+    every = [largest_stated(each, "learner") for each in rows.values()]
     worst = {known.methods[-1] for known in every if known is not None and len(known.methods) > 1}
     said = " or ".join(sorted(METHODS.get(name, name) for name in worst))
     return f" ({said}, where some runs are that and others exact)" if said else ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from p2p_labeldp.cli.account import number
 from p2p_labeldp.cli.output import (
     DataDir,
     Json,
@@ -24,7 +23,9 @@ from p2p_labeldp.cli.output import (
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
-    from p2p_labeldp.experiments.threats import Threat, Threats
+    from p2p_labeldp.experiments.threats import Threats
+    from p2p_labeldp.privacy import Guarantee
+    from p2p_labeldp.reporting.guarantees import Row
 
 
 def command(
@@ -47,71 +48,74 @@ def command(
     plot = out or Path("runs") / f"{Path(scenario).stem}-threats.png"
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.experiments.threats import threats
+    from p2p_labeldp.privacy import View
     from p2p_labeldp.reporting.curves import SUFFIXES, draw_curves
-    from p2p_labeldp.reporting.words import rounded_up
+    from p2p_labeldp.reporting.guarantees import short
+    from p2p_labeldp.reporting.numbers import rounded_up
 
     if plot.suffix not in SUFFIXES:
         raise RequestError(f"--out {plot}: the plot's name must end in {', '.join(SUFFIXES)}")
 
     with progress_bar() as progress:
         found = threats(chosen, epsilon, colluders, data_dir, progress)
-        title = f"{Path(scenario).stem}: clusters of {found.sizes} users, {noise_of(found)}"
-        draw_curves({threat.view: threat.account for threat in found.threats}, plot, title=title, delta=found.delta)
+        noise = f"alpha {found.alpha:g}, theta {found.theta:g}"
+        title = f"{Path(scenario).stem}: clusters of {found.sizes} users, {noise}"
+        named = {short(View(view), found.table[View(view)]): curve for view, curve in found.curves.items()}
+        draw_curves(named, plot, title=title, delta=found.delta)
     if as_json:
-        views = {threat.view: _as_json(threat) for threat in found.threats}
+        views = _as_json(found, epsilon)
         print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})
         return
-    console.print(
-        f"Clusters of {found.sizes} users, {noise_of(found)}; one label replaced; delta {rounded_up(found.delta)}.\n"
-    )
-    console.print(_table(found.threats, epsilon))
+    console.print(f"Clusters of {found.sizes} users, {noise}; one label replaced; delta {rounded_up(found.delta)}.\n")
+    console.print(_table(found, epsilon))
     console.print("\nWho sees what:")
-    for threat in found.threats:
-        console.print(f"  {threat.view:<12}  {threat.sees}", soft_wrap=True)
-    console.print(f"\nThe curves are in {plot}{_drawn(found.threats)}", soft_wrap=True)
+    for row in rows_of(found):
+        console.print(f"  {row.view:<12}  {row.who}: {row.sees}", soft_wrap=True)
+    console.print(f"\nThe curves are in {plot}{_drawn(found)}", soft_wrap=True)
 
 
-def _drawn(threats: list[Threat]) -> str:
+def rows_of(found: Threats) -> list[Row]:
+    from p2p_labeldp.reporting.guarantees import rows
+
+    return rows(found.table, "peer_to_peer")
+
+
+def _drawn(found: Threats) -> str:
     """Whose curves they are, where not everyone's."""
-    everyone = max((threat.drawn for threat in threats), key=len)
-    some = [threat for threat in threats if threat.drawn != everyone]
+    some = {view: curve.sizes for view, curve in found.curves.items() if curve.sizes}
     if not some:
         return ""
-    views = ", ".join(threat.view for threat in some)
-    sizes = " and ".join(map(str, sorted({size for threat in some for size in threat.drawn})))
-    return f"; those of {views} are of clusters of {sizes} users, which may do better than others at other deltas"
+    sizes = " and ".join(map(str, sorted({size for chosen in some.values() for size in chosen})))
+    return f"; those of {', '.join(some)} are of clusters of {sizes} users, which may do better than others elsewhere"
 
 
-def noise_of(found: Threats) -> str:
-    return f"alpha {found.alpha:g}, theta {found.theta:g}"
+def _as_json(found: Threats, epsilon: float) -> dict[str, Any]:
+    views = {}
+    for row in rows_of(found):
+        guarantee = found.table[row.view].as_json()
+        del guarantee["view"]
+        at = {"epsilon": epsilon, "delta": found.deltas[row.view]}
+        views[str(row.view)] = guarantee | {"sees": row.sees, "at_epsilon": at, "words": words(found.table[row.view])}
+    return views
 
 
-def _as_json(threat: Threat) -> dict[str, Any]:
-    answer = threat.answer.as_json()
-    del answer["view"]
-    at = {"epsilon": threat.at_epsilon.epsilon, "delta": threat.at_epsilon.delta}
-    return answer | {"sees": threat.sees, "cluster_size": threat.cluster_size, "at_epsilon": at, "words": words(threat)}
-
-
-def words(threat: Threat) -> str:
+def words(guarantee: Guarantee) -> str:
     """The guarantee in words: of anything that may be seen, with another label in place of the true one."""
-    from p2p_labeldp.reporting.words import rounded_up
+    from p2p_labeldp.reporting.numbers import factor
 
-    epsilon, local = threat.answer.epsilon, threat.answer.local_epsilon
+    epsilon, local = guarantee.epsilon, guarantee.local_epsilon
     if epsilon == math.inf:
         return "may learn the label for certain"
-    factor = f"at most {rounded_up(math.exp(epsilon))} times as likely, plus delta"
-    return f"{factor}: the flip alone protects" if epsilon >= 0.95 * local else factor
+    likely = f"at most {factor(epsilon)} times as likely, plus delta"
+    return f"{likely}: the flip alone protects" if local is not None and epsilon >= 0.95 * local else likely
 
 
-def _table(threats: list[Threat], epsilon: float) -> Table:
-    from p2p_labeldp.reporting.words import rounded_up
+def _table(found: Threats, epsilon: float) -> Table:
+    from p2p_labeldp.reporting.numbers import rounded_up
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("view", "epsilon", f"delta at {epsilon:g}", "anything seen, with another label, is"):
         table.add_column(name, overflow="fold")
-    for threat in threats:
-        mark = "" if threat.answer.method == "exact" else " at most"
-        delta = rounded_up(threat.at_epsilon.delta)
-        table.add_row(threat.view, number(threat.answer.epsilon) + mark, delta, words(threat))
+    for row in rows_of(found):
+        table.add_row(row.view, row.epsilon, rounded_up(found.deltas[row.view]), words(found.table[row.view]))
     return table

@@ -5,83 +5,42 @@ seed and files give the same bytes. Standardised tables and pixels in [0, 1] are
 learner expect.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.bundled import load_breast_cancer, load_digits
 from p2p_labeldp.data.clusters import Clustering, given_clusters, kmeans_clusters
 from p2p_labeldp.data.crowd import Crowd
-from p2p_labeldp.data.csvfile import load_csv
 from p2p_labeldp.data.dataset import Dataset, Floats, Source, compact
-from p2p_labeldp.data.images import load_cifar10, load_fashion_mnist, load_mnist
-from p2p_labeldp.data.synthetic import make_synthetic
-from p2p_labeldp.data.tables import load_adult, load_diabetes130
+from p2p_labeldp.data.record import DataSet, Target, data_set_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 from p2p_labeldp.streams import Purpose, stream
 
-__all__ = ["Clustering", "Crowd", "Dataset", "given_clusters", "kmeans_clusters", "load", "load_crowd"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """A question with fewer answers: ``answer[y]`` is the new label of the data set's label y."""
-
-    classes: tuple[str, ...]
-    answer: tuple[int, ...]
-
-
-_PARITY = Target(("even", "odd"), (0, 1) * 5)
-TARGETS: dict[str, dict[str, Target]] = {
-    "digits": {"parity": _PARITY},
-    "mnist": {"parity": _PARITY},
-    "diabetes130": {
-        "early": Target(("not within 30 days", "within 30 days"), (0, 0, 1)),
-        "any": Target(("not readmitted", "readmitted"), (0, 1, 1)),
-    },
-}
-
-_SOURCES: dict[str, Callable[[Data, int, Path | None], Source]] = {
-    "digits": lambda data, seed, data_dir: load_digits(seed, data.test_fraction),
-    "breast_cancer": lambda data, seed, data_dir: load_breast_cancer(seed, data.test_fraction),
-    "mnist": lambda data, seed, data_dir: load_mnist(data_dir),
-    "fashion_mnist": lambda data, seed, data_dir: load_fashion_mnist(data_dir),
-    "cifar10": lambda data, seed, data_dir: load_cifar10(data_dir),
-    "adult": lambda data, seed, data_dir: load_adult(data_dir),
-    "diabetes130": lambda data, seed, data_dir: load_diabetes130(data_dir, seed, data.test_fraction),
-    "csv": lambda data, seed, data_dir: load_csv(
-        data.path, data.label_column, data.cluster_column, data_dir, seed, data.test_fraction
-    ),
-}
+__all__ = ["Clustering", "Crowd", "Dataset", "data_set_of", "given_clusters", "kmeans_clusters", "load", "load_crowd"]
 
 
 def load(data: Data, seed: int, data_dir: Path | None = None) -> Dataset:
     """The data set a scenario asks for; see ``files`` for where its files are looked for."""
-    if data.name == "crowd":
-        return load_crowd(data, seed).dataset(data.test_fraction)
-    _check(data)
-    if data.name == "synthetic":
-        return make_synthetic(data, seed)
-    source = _SOURCES[data.name](data, seed, data_dir)
-    chosen = _choose_users(data, len(source.labels), seed)
-    return _dataset(data.name, source, chosen, TARGETS.get(data.name, {}).get(data.target))
+    record = data_set_of(data.name)
+    _check(data, record)
+    found = record.load(data, seed, data_dir)
+    if isinstance(found, Dataset):
+        return found
+    chosen = _choose_users(data, len(found.labels), seed)
+    return _dataset(data.name, found, chosen, record.targets.get(data.target))
 
 
 def load_crowd(data: Data, seed: int) -> Crowd:
     """The recipe of the crowd a scenario asks for, from which any part of it can be made."""
-    _check(data)
+    _check(data, data_set_of(data.name))
     return Crowd.of(data, seed)
 
 
-def _check(data: Data) -> None:
-    if data.name not in ("synthetic", "crowd") and data.name not in _SOURCES:
-        raise RequestError(f"data.name is {data.name!r}; allowed are {', '.join([*_SOURCES, 'synthetic', 'crowd'])}")
-    offered = TARGETS.get(data.name, {})
+def _check(data: Data, record: DataSet) -> None:
+    offered = record.targets
     if data.target != "class" and data.target not in offered:
         raise RequestError(f"data.target is {data.target!r}; {data.name} offers {', '.join(['class', *offered])}")
     if not 0 < data.test_fraction < 1:

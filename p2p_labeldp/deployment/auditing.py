@@ -16,10 +16,10 @@ import msgpack
 
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.deployment.items import Directory, Finish, Item, Over, Ready, Records, Traced
+from p2p_labeldp.deployment.items import Directory, Ended, Finish, Item, Over, Ready, Records, Traced
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.protocol.auditor import Auditor
-from p2p_labeldp.protocol.messages import AUDITOR, HOST, Refusal, Refused
+from p2p_labeldp.protocol.messages import AUDITOR, HOST, Fault, Refusal, Refused
 from p2p_labeldp.scenario import Scenario
 
 Write = Callable[[Iterator[bytes]], None]
@@ -62,6 +62,8 @@ class AuditorPart(Part):
             self._finish()
         elif type(item) is Over:
             self.leave(key, item)
+        elif type(item) is Ended:
+            self.end(key, item)
         else:
             super().hear(key, name, item)
 
@@ -70,14 +72,14 @@ class AuditorPart(Part):
 
     def _note(self, key: str, name: str, item: Records) -> None:
         if self._finished:
-            raise Refused("out_of_order", "the trace is written")
+            raise Refused(Fault.OUT_OF_ORDER, "the trace is written")
         if self.directory is None:
-            raise Refused("out_of_order", "the auditor knows no users yet")
+            raise Refused(Fault.OUT_OF_ORDER, "the auditor knows no users yet")
         if not item.records or not 0 <= item.time < math.inf:
-            raise Refused("malformed", "records of nothing, or of no time")
+            raise Refused(Fault.MALFORMED, "records of nothing, or of no time")
         # What its own users say, and as many refusals as it may trace.
         if key not in SINGLES and self._kept[key] + len(item.records) > 2 * self.fair:
-            raise Refused("out_of_order", "more records than its users can have sent")
+            raise Refused(Fault.OUT_OF_ORDER, "more records than its users can have sent")
         latest = max(0.0, self.now - self.directory.started) + CLOCKS_DIFFER
         kept = []
         for raw in item.records:
@@ -97,7 +99,7 @@ class AuditorPart(Part):
         """The kind of a record, if it is one, and of a message that this peer's roles may have sent."""
         assert self.directory is not None
         if len(record) > MAX_RECORD and key not in SINGLES:
-            raise Refused("oversized", f"a record takes at most {MAX_RECORD} bytes, not {len(record)}")
+            raise Refused(Fault.OVERSIZED, f"a record takes at most {MAX_RECORD} bytes, not {len(record)}")
         try:
             if record[:1] != _TRIPLE:
                 raise ValueError("not a record")
@@ -105,18 +107,18 @@ class AuditorPart(Part):
             event = Event(0, 0, 0.0, sender, receiver, message[0], tuple(message[1:]))
             require_shape(event, self.directory.users)
         except Broken as broken:
-            raise Refused("malformed", str(broken)) from None
+            raise Refused(Fault.MALFORMED, str(broken)) from None
         except (ValueError, TypeError, IndexError, KeyError, msgpack.exceptions.UnpackException) as error:
-            raise Refused("malformed", type(error).__name__) from None
+            raise Refused(Fault.MALFORMED, type(error).__name__) from None
         holder = None if self.shares is None else self.shares.by_key.get(key)
         mine = sender == SINGLES.get(key) if holder is None else sender == HOST or holder.first <= sender < holder.last
         if not mine:
-            raise Refused("misdirected", "the sender is not the peer's to speak for")
+            raise Refused(Fault.MISDIRECTED, "the sender is not the peer's to speak for")
         return str(event.kind)
 
     def _finish(self) -> None:
         if self.directory is None:
-            raise Refused("out_of_order", "there is no run to finish")
+            raise Refused(Fault.OUT_OF_ORDER, "there is no run to finish")
         self._finished = True
         self._write(self._trace())
         self.log("written", run=self.run)

@@ -13,16 +13,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.deployment.agreement import difference
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     Begin,
     Column,
+    Data,
     Declined,
     Directory,
+    Ended,
     Facts,
     Finish,
     Holder,
@@ -37,10 +41,11 @@ from p2p_labeldp.deployment.items import (
     decode_column,
     encode_column,
 )
-from p2p_labeldp.deployment.parts import SINGLES, Log, Part, Shares
+from p2p_labeldp.deployment.parts import EPOCH, SINGLES, Log, Part, Shares
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.network.frames import MAX_REASON
 from p2p_labeldp.protocol.coordinator import Coordinator
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Envelope, Message, Outgoing, Refused, Roster
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Closed, Envelope, Fault, Message, Outgoing, Refused, Roster
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import Scenario
@@ -67,6 +72,7 @@ class CoordinatorPart(Part):
         self._awaited: set[str] = set()
         self._given: NDArray[np.int64] | None = None
         self._given_by: Counter[str] = Counter()  # how many clusters each host has told
+        self._data: Data | None = None  # what the hosts agree on
         self._noise: Noise | None = None
         self._noise_said = False
         self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
@@ -90,8 +96,7 @@ class CoordinatorPart(Part):
     @property
     def limit(self) -> float | None:
         deployment = self._scenario.deployment
-        # As many as were asked for, and yet nothing is dealt: they do not agree.
-        if self.phase == GATHERING and self._joined and len(self._joined) >= deployment.hosts:
+        if self.phase == GATHERING and self._joined and deployment.hosts == 0:
             return deployment.settle
         if self.phase == RUNNING and self.role is not None:
             return self.role.limit
@@ -125,7 +130,10 @@ class CoordinatorPart(Part):
         elif type(item) is Column and self.phase == MEETING:
             self._take_given(key, item)
         elif self._awaits(key, type(item)):
-            self._heard(key)
+            if type(item) is Ready and key == "learner" and (found := self._differs(item.data)):
+                self._end(f"the learner's data are not those of the hosts: it has {found}")
+            else:
+                self._heard(key)
         elif type(item) is Traced and self.phase == TRACING:
             self.only(key, "auditor")
             self._kinds = item.kinds
@@ -135,6 +143,10 @@ class CoordinatorPart(Part):
             self._heard(key)
         else:
             super().hear(key, name, item)
+
+    def _differs(self, data: Data | None) -> str:
+        assert self._data is not None
+        return "told nothing of them" if data is None else difference(data, self._data)
 
     def _awaits(self, key: str, kind: type[Item]) -> bool:
         """Whether a node's word that it is ready, or done, is due; only the learner may be done before the rounds."""
@@ -166,9 +178,14 @@ class CoordinatorPart(Part):
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self.role is None or self.phase not in (RUNNING, CLOSING):
-            raise Refused("out_of_order", f"the coordinator is {self.phase}")
+            raise Refused(Fault.OUT_OF_ORDER, f"the coordinator is {self.phase}")
         said = self.role.receive(envelope.sender, envelope.message)
         return self._and_advance(said) if said else ()
+
+    def send(self, sender: int, receiver: int, message: Any) -> None:
+        if type(message) is Closed:  # the first word on the end of a round
+            self.clock = max(self.clock, (message.round + 1) * EPOCH)
+        super().send(sender, receiver, message)
 
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
         if receiver != HOST:
@@ -189,14 +206,14 @@ class CoordinatorPart(Part):
 
     def _join(self, key: str, name: str, join: Join) -> None:
         if key in SINGLES:
-            raise Refused("misdirected", "only users hosts join")
+            raise Refused(Fault.MISDIRECTED, "only users hosts join")
         if self.phase != GATHERING:
-            raise Refused("out_of_order", "shares are dealt already")
+            raise Refused(Fault.OUT_OF_ORDER, "shares are dealt already")
         if wrong := self._gathering.offer(key, name, join):
             self._decline(key, name, wrong)
             return
         self.log("joined", host=name, hosts=len(self._joined))
-        if len(self._gathering.agreeing()) == self._scenario.deployment.hosts:
+        if len(self._joined) == self._scenario.deployment.hosts:
             self._deal()
 
     def _decline(self, key: str, name: str, reason: str) -> None:
@@ -205,24 +222,31 @@ class CoordinatorPart(Part):
 
     def _deal(self) -> None:
         """Equal shares in the order in which hosts joined; those of hosts that never came stay nobody's."""
-        dealt = self._gathering.agreeing()
-        _, first = next(iter(dealt.values()))
-        for key, name, reason in self._gathering.differing():
-            self._decline(key, name, reason)
-        wanted = max(self._scenario.deployment.hosts, len(dealt))
-        edges = [first.users * place // wanted for place in range(wanted + 1)]
+        if found := self._gathering.disagreement():
+            self._end(f"the hosts' data are not the same: {found}")
+            return
+        data = self._data = next(iter(self._joined.values()))[1].data
+        wanted = max(self._scenario.deployment.hosts, len(self._joined))
+        edges = [data.users * place // wanted for place in range(wanted + 1)]
         hosts = [
             Holder(key, name, join.address, low, high)
-            for (key, (name, join)), (low, high) in zip(dealt.items(), pairwise(edges), strict=False)
+            for (key, (name, join)), (low, high) in zip(self._joined.items(), pairwise(edges), strict=False)
         ]
-        self.directory = Directory(self._run_name, self.now, first.users, first.features, first.labels, hosts)
+        self.directory = Directory(self._run_name, self.now, data.users, data.features, data.labels, hosts)
         self.shares = Shares(self.directory)
         self.phase = MEETING
         everyone = [holder.key for holder in hosts] + ["learner", "auditor"]
         self._awaited = set(everyone)
         for key in everyone:
             self.say(key, self.directory)
-        self.log("dealt", hosts=len(hosts), users=first.users)
+        self.log("dealt", hosts=len(hosts), users=data.users)
+
+    def _end(self, reason: str) -> None:
+        """Before anything is released: everyone is told why, and goes."""
+        self.phase, self.failure = LEAVING, reason
+        for key in [*self._joined, "learner", "auditor"]:
+            self.say(key, Ended(reason[:MAX_REASON]))
+        self.over = True
 
     def _take_given(self, key: str, part: Column) -> None:
         assert self.directory is not None
@@ -231,9 +255,9 @@ class CoordinatorPart(Part):
         values = decode_column(part)
         fits = holder is not None and holder.first + part.first + len(values) <= holder.last
         if holder is None or not fits or part.name != "clusters":
-            raise Refused("misdirected", "clusters are told of one's own users")
+            raise Refused(Fault.MISDIRECTED, "clusters are told of one's own users")
         if part.first != self._given_by[key] or len(values) == 0:
-            raise Refused("out_of_order", "clusters are told once, in order")
+            raise Refused(Fault.OUT_OF_ORDER, "clusters are told once, in order")
         self._given_by[key] += len(values)
         if self._given is None:
             self._given = np.full(self.directory.users, -1, dtype=np.int64)
@@ -254,7 +278,14 @@ class CoordinatorPart(Part):
             self._given = np.full(users, -1, dtype=np.int64)  # not a host has said anything
         self._plan = ClusterPlan(self._scenario, users, self._given)
         self.role = Coordinator(
-            users, self.directory.features, settings.rounds, self._cluster, network.hello_limit, network.round_limit
+            users,
+            self.directory.features,
+            settings.rounds,
+            self._cluster,
+            network.hello_limit,
+            network.round_limit,
+            # The flips are worked out for the clusters that came about, so that each of them keeps it if all take part.
+            target=(lambda size: True) if settings.epsilon > 0 else None,
         )
         if self._scenario.defences.check_assignment:
             self.role.centres = self._plan.centres
@@ -317,7 +348,15 @@ class CoordinatorPart(Part):
         outcomes = [dict(attendance.outcomes) for attendance in self.role.attendance]
         self.say(
             "learner",
-            Facts(outcomes, self._missing_hosts, self._kinds, self._plan.merged, noise.alpha, noise.delta),
+            Facts(
+                outcomes,
+                self._missing_hosts,
+                self._kinds,
+                self._plan.merged,
+                noise.alpha,
+                noise.delta,
+                self.role.withheld,
+            ),
         )
 
     def _missing_users(self) -> list[int]:

@@ -1,21 +1,20 @@
-"""Which users hosts get a share: those that offer what can be used and agree with most of the others.
+"""Which user hosts take part: those that offer what can be used.
 
-How many users there are, and how their features look, nobody knows but the hosts. One whose data are other
-than everyone's, by mistake or not, is told so and stops nobody else.
+How many users there are, and how their features look, nobody knows but the hosts. One whose offer cannot be used
+is told so and stops nobody else. Where offers that could be used differ from each other, nobody can tell who is
+right, and labels that are released once cannot be taken back: then the run ends before it begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from p2p_labeldp.deployment.agreement import differences
 from p2p_labeldp.deployment.items import MAX_BODY, Directory, Holder, Join, encode_item
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.tls import parse_address
-from p2p_labeldp.protocol.messages import MAX_FEATURES, Refused
+from p2p_labeldp.protocol.messages import MAX_FEATURES, MAX_LABELS, Fault, Refused
 from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario
 
-COUNTS = ("users", "features", "labels")
 MOST = (1 << 48) - 1  # users: the longest numbers a directory can hold
 
 Offer = tuple[str, Join]
@@ -34,7 +33,7 @@ class Gathering:
     def offer(self, key: str, name: str, join: Join) -> str:
         """Take a host in, or say why not; Refused if it has been told before."""
         if key in self.joined or key in self._declined:
-            raise Refused("duplicate", "this host has joined")
+            raise Refused(Fault.DUPLICATE, "this host has joined")
         length = len(encode_item(Directory("", 0.0, 0, 0, 0, [Holder(key, name, join.address, MOST, MOST)])))
         wrong = self._unfit(join) or ("there are too many hosts" if length > self._room else "")
         if wrong:
@@ -44,23 +43,10 @@ class Gathering:
             self.joined[key] = (name, join)
         return wrong
 
-    def agreeing(self) -> dict[str, Offer]:
-        """The largest group of hosts whose data are alike; of two equal ones that which began first."""
-        groups: dict[tuple[int, ...], dict[str, Offer]] = {}
-        for key, (name, join) in self.joined.items():
-            groups.setdefault(_counts(join), {})[key] = (name, join)
-        return max(groups.values(), key=len, default={})
-
-    def differing(self) -> Iterator[tuple[str, str, str]]:
-        """Key, name and what is other than in the data of the largest group, for all outside it."""
-        agreeing = self.agreeing()
-        usual = _counts(next(iter(agreeing.values()))[1])
-        for key, (name, join) in self.joined.items():
-            if key not in agreeing:
-                what, its, most = next(
-                    found for found in zip(COUNTS, _counts(join), usual, strict=True) if found[1] != found[2]
-                )
-                yield key, name, f"it counts {its} {what} in its data; most hosts count {most}"
+    def disagreement(self) -> str:
+        """Whose data differ from those of most hosts, and how; empty where all agree."""
+        found = differences([(name, join.data) for name, join in self.joined.values()])
+        return "; ".join(f"{name} has {what}" for name, what in found)
 
     def _unfit(self, join: Join) -> str:
         """What is wrong with an offer whatever other hosts say; empty if nothing is."""
@@ -68,17 +54,13 @@ class Gathering:
             parse_address(join.address)
         except RequestError:
             return "its address is not HOST:PORT"
-        known = self._scenario.data.users
-        if known and join.users != known:
-            return f"it counts {join.users} users in its data; data.users is {known}"
-        if not (join.users >= 1 and 1 <= join.features <= MAX_FEATURES and 2 <= join.labels <= 1 << 15):
-            return f"it counts {join.users} users, {join.features} features and {join.labels} labels in its data"
+        known, data = self._scenario.data.users, join.data
+        if known and data.users != known:
+            return f"it counts {data.users} users in its data; data.users is {known}"
+        if not (data.users >= 1 and 1 <= data.features <= MAX_FEATURES and 2 <= data.labels <= MAX_LABELS):
+            return f"it counts {data.users} users, {data.features} features and {data.labels} labels in its data"
         try:
-            parameters_of(self._scenario, join.labels)
+            parameters_of(self._scenario, data.labels)
         except RequestError as error:
             return str(error)
         return ""
-
-
-def _counts(join: Join) -> tuple[int, ...]:
-    return join.users, join.features, join.labels

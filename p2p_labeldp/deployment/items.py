@@ -17,11 +17,13 @@ from p2p_labeldp.protocol.auditor import to_trace
 from p2p_labeldp.protocol.messages import (
     MAX_FRAME,
     Envelope,
+    Fault,
     Index,
     Message,
     Refused,
     features_from_wire,
     features_to_wire,
+    wide,
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
@@ -50,17 +52,31 @@ class Records(Item, frozen=True, tag="records"):
     records: list[msgspec.Raw]
 
 
-class Join(Item, frozen=True, tag="join"):
-    """A users host offers itself to the coordinator."""
+class Data(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a node says of the data it has loaded (``deployment.agreement``); nothing in it depends on a label."""
 
-    address: Name
     users: Count
     features: Count
     labels: Count
+    features_digest: Name
+    schema_digest: Name
+
+
+class Join(Item, frozen=True, tag="join"):
+    """A user host offers itself to the coordinator."""
+
+    address: Name
+    data: Data
 
 
 class Declined(Item, frozen=True, tag="declined"):
     """The coordinator's answer to a host that gets no share."""
+
+    reason: str
+
+
+class Ended(Item, frozen=True, tag="ended"):
+    """The coordinator ends the run before it has begun."""
 
     reason: str
 
@@ -95,7 +111,9 @@ class Column(Item, frozen=True, tag="column"):
 
 
 class Ready(Item, frozen=True, tag="ready"):
-    """The directory is known."""
+    """The directory is known; a learner says what data it has."""
+
+    data: Data | None = None
 
 
 class Begin(Item, frozen=True, tag="begin"):
@@ -134,6 +152,7 @@ class Facts(Item, frozen=True, tag="facts"):
     merged: Count
     alpha: float
     delta: float
+    withheld: list[Count] = []  # clusters that released nothing, since they would not keep the target
 
 
 class Written(Item, frozen=True, tag="written"):
@@ -145,8 +164,8 @@ class Over(Item, frozen=True, tag="over"):
 
 
 AnyItem = (
-    Mail | Records | Join | Declined | Directory | Column | Ready | Begin | Noise | Quiet | Finish | Traced | Facts
-    | Written | Over
+    Mail | Records | Join | Declined | Ended | Directory | Column | Ready | Begin | Noise | Quiet | Finish | Traced
+    | Facts | Written | Over
 )  # fmt: skip
 
 
@@ -168,8 +187,13 @@ def encode_item(item: Item) -> bytes:
 
 def encode_mail(envelopes: Sequence[Envelope]) -> Iterator[bytes]:
     """The bodies of as many items as the messages need, each within a frame."""
+
+    def encode(part: list[Any]) -> bytes:
+        return _encoder.encode(("mail", part))
+
     for start in range(0, len(envelopes), PART):
-        yield from _within_frames(lambda part: _encoder.encode(Mail(part)), list(envelopes[start : start + PART]))
+        part = [(each.sender, each.receiver, wide(each.message)) for each in envelopes[start : start + PART]]
+        yield from _within_frames(encode, part)
 
 
 def encode_column(name: Literal["clusters", "missing"], values: NDArray[np.integer]) -> Iterator[Column]:
@@ -181,7 +205,7 @@ def encode_column(name: Literal["clusters", "missing"], values: NDArray[np.integ
 def decode_column(part: Column) -> NDArray[np.int64]:
     """The numbers of one part of a long array, or refuse it."""
     if len(part.values) % 8:
-        raise Refused("malformed", "whole numbers take 8 bytes each")
+        raise Refused(Fault.MALFORMED, "whole numbers take 8 bytes each")
     return np.frombuffer(part.values, dtype="<i8").astype(np.int64)
 
 
@@ -192,7 +216,8 @@ def encode_records(time: float, records: Sequence[tuple[int, int, Message]]) -> 
         return _trace_encoder.encode(("records", time, part))
 
     for start in range(0, len(records), PART):
-        yield from _within_frames(encode, list(records[start : start + PART]))
+        part = [(sender, receiver, wide(message)) for sender, receiver, message in records[start : start + PART]]
+        yield from _within_frames(encode, part)
 
 
 def _within_frames(encode: Any, part: list[Any]) -> Iterator[bytes]:
@@ -210,7 +235,7 @@ def decode_item(body: bytes) -> Item:
     try:
         item: Item = _decoder.decode(body)
     except _ERRORS as error:
-        raise Refused("malformed", str(error)) from None
+        raise Refused(Fault.MALFORMED, str(error)) from None
     return item
 
 
@@ -224,4 +249,4 @@ def salvage(body: bytes) -> Iterator[Envelope | Refused]:
         try:
             yield _single.decode(part)
         except _ERRORS as error:
-            yield Refused("malformed", str(error))
+            yield Refused(Fault.MALFORMED, str(error))

@@ -1,8 +1,7 @@
 """The learner's part: gathers reports and, when the coordinator has told what it knows, writes the results.
 
-In place of counting, as in a simulation, it takes whatever comes until then. The coordinator closes a round with the
-number of reports that users told it of, and one who reports without a word to it would take up another's
-place. Nothing is lost by not waiting: no host is done before the learner has all that it said.
+It takes the reports of those who count in a round, as in a simulation, until then. Nothing is lost by not waiting
+for all of them before it says that it is done: no host is done before the learner has all that it said.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
     Column,
+    Data,
     Directory,
+    Ended,
     Facts,
     Item,
     Over,
@@ -24,10 +25,10 @@ from p2p_labeldp.deployment.items import (
     decode_column,
 )
 from p2p_labeldp.deployment.parts import Log, Part
-from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.engines.outcome import Outcome, withheld_line
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.protocol.learner import Learner
-from p2p_labeldp.protocol.messages import LEARNER, Closed, Envelope, Outgoing, Refused
+from p2p_labeldp.protocol.messages import LEARNER, Envelope, Fault, Outgoing, Refused
 from p2p_labeldp.scenario import Scenario
 
 Write = Callable[[Outcome, Facts, Directory, float], None]
@@ -39,22 +40,18 @@ class _Gatherer(Learner):
     def finished(self) -> bool:
         return self.expired or self.stage == self.rounds
 
-    def _close(self, message: Closed) -> None:
-        super()._close(Closed(message.round, self.users))
-
 
 class LearnerPart(Part):
     address = LEARNER
 
-    def __init__(
-        self, key: str, log: Log, scenario: Scenario, write: Write, counts: tuple[int, int, int] | None = None
-    ) -> None:
-        """``counts`` are the users, features and labels of the learner's own data, where it has any."""
+    def __init__(self, key: str, log: Log, scenario: Scenario, write: Write, data: Data) -> None:
         super().__init__(key, log, scenario)
-        self._counts_here = counts
+        self._data = data
         self._write = write
         self._role: _Gatherer | None = None
         self._written = False
+        self.withheld: list[int] = []
+        """Clusters that released nothing, since they would not keep the target."""
         self._quiet = False
         self._columns: dict[str, list[NDArray[np.int64]]] = {"clusters": [], "missing": []}
         self.dials["auditor"] = scenario.deployment.auditor
@@ -98,53 +95,47 @@ class LearnerPart(Part):
             self._finish(item)
         elif type(item) is Over:
             self.leave(key, item)
+        elif type(item) is Ended:
+            self.end(key, item)
         else:
             super().hear(key, name, item)
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self._role is None:
-            raise Refused("out_of_order", "the learner knows no users yet")
+            raise Refused(Fault.OUT_OF_ORDER, "the learner knows no users yet")
         if self._written:
-            raise Refused("out_of_order", "the results are written")
+            raise Refused(Fault.OUT_OF_ORDER, "the results are written")
         return self._role.receive(envelope.sender, envelope.message)
 
     def _prepare(self, directory: Directory) -> None:
-        theirs = (directory.users, directory.features, directory.labels)
-        for what, its, mine in zip(("users", "features", "labels"), theirs, self._counts_here or theirs, strict=True):
-            if its != mine:
-                raise RunError(f"the hosts count {its} {what} in their data, the learner {mine}")
         network, rounds = self._scenario.network, self._scenario.mechanism.rounds
         # No round is closed later than this after the one before, whatever is lost on the way; as the coordinator's
         # limits start anew when it comes back from the dead, a node may be away for as long again.
         patience = network.hello_limit + rounds * network.round_limit + 2 * self._scenario.deployment.away_limit
         self._role = _Gatherer(directory.users, rounds, directory.labels, patience, network.round_limit)
-        self.say("coordinator", Ready())
+        self.say("coordinator", Ready(self._data))
 
     def _finish(self, facts: Facts) -> None:
         if self._role is None or self.directory is None:
-            raise Refused("out_of_order", "there is no run to finish")
+            raise Refused(Fault.OUT_OF_ORDER, "there is no run to finish")
         clusters = np.concatenate([np.empty(0, dtype=np.int64), *self._columns["clusters"]])
-        missing = np.concatenate([np.empty(0, dtype=np.int64), *self._columns["missing"]])
+        missing = {user for part in self._columns["missing"] for user in part.tolist()}
+        for round_ in range(self._role.rounds):
+            missing.update(self._role.lost(round_))
         if len(clusters) != self.directory.users:
             raise RunError(f"the coordinator tells clusters of {len(clusters)} users, of {self.directory.users}")
         self._written = True
+        self.withheld = facts.withheld
         outcome = Outcome(
             clusters=clusters,
-            rounds=[self._reports(self._role, round_, clusters) for round_ in range(self._role.rounds)],
+            rounds=[self._role.reports(round_) for round_ in range(self._role.rounds)],
             messages=dict(sorted(facts.kinds.items())),
             outcomes=facts.outcomes,
-            missing=missing.tolist(),
+            missing=sorted(missing),
+            withheld=facts.withheld,
         )
         self._write(outcome, facts, self.directory, self.now - self.directory.started)
         self.log("written", run=self.run)
+        if self.withheld:
+            self.log("warning", warning=withheld_line(self.withheld))
         self.say("coordinator", Written())
-
-    def _reports(
-        self, role: Learner, round_: int, clusters: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What users reported in a round, but for those whom the coordinator never assigned: nobody asked them."""
-        users, labels = role.reports(round_)
-        assigned = clusters[users] >= 0
-        if not assigned.all():
-            self.log("refused", kind="report", fault="out_of_order", count=int((~assigned).sum()))
-        return users[assigned], labels[assigned]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import secrets
 import socket
 import time
@@ -23,7 +24,8 @@ from typing import Any
 
 import trio
 
-from p2p_labeldp.data import load
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.coordinating import TRACING, WRITING, CoordinatorPart
@@ -40,7 +42,7 @@ from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Open
 from p2p_labeldp.network.tls import Transport
-from p2p_labeldp.protocol.messages import VERSION, Refused
+from p2p_labeldp.protocol.messages import VERSION, Fault, Refused
 from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario
 
@@ -71,7 +73,7 @@ class Node:
             raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
         require_deployable(scenario)
         self.role = role
-        self.scenario = scenario
+        self.scenario = scenario = scenario.settled(deployed=True)
         self._certificates = certificates
         finish_renewal(certificates)
         self.credentials = Credentials.load(certificates)
@@ -129,21 +131,30 @@ class Node:
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
         dataset = load(scenario.data, scenario.data_seed, data_dir)
-        # With other labels under the same coins, what was answered would not be what is answered.
-        digest = hashlib.sha256(dataset.labels.tobytes() + dataset.features.tobytes()).hexdigest()
-        if self.journal.fact("data", digest) != digest:
-            raise RequestError(f"--state {state}: the journal is of a run with other data; name a new folder")
+        self._require_same_data(state, dataset)
         parameters = parameters_of(scenario, len(dataset.classes))
         if self.role == "learner":
             out = prepare_place(place or state / "results", self.journal.used)
-            counts = (*dataset.features.shape, len(dataset.classes))
-            return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset), counts)
+            return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset), data_of(dataset))
         coins = make_coins(scenario.coins.source, scenario.coins.seed)
         if scenario.coins.source == "system":
             coins = JournaledCoins(coins, self.journal)
         else:
             self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
         return UsersPart(key, self.log, scenario, dataset, parameters, coins)
+
+    def _require_same_data(self, state: Path, dataset: Dataset) -> None:
+        """A journal is of one data set; what it keeps of it tells no label."""
+        public = hashlib.sha256(dataset.features.tobytes() + repr(dataset.classes).encode()).hexdigest()
+        facts = {"data": public}
+        if self.role == "users":
+            # With other labels under the same coins, what was answered would not be what is answered. Without the
+            # node's key nobody can try labels out on this.
+            secret = (self._certificates / "key.pem").read_bytes()
+            facts["labels"] = hmac.new(secret, dataset.labels.tobytes(), "sha256").hexdigest()
+        for name, mine in facts.items():
+            if self.journal.fact(name, mine) != mine:
+                raise RequestError(f"--state {state}: the journal is of a run with other {name}; name a new folder")
 
     def _replay(self) -> None:
         """Take everything again that was taken before, and make everything again that was said."""
@@ -212,6 +223,11 @@ class Node:
         """Under which name others reach this node, which listens at ``host``."""
         everywhere = host in ("0.0.0.0", "::")
         return self.scenario.deployment.advertise or (socket.gethostname() if everywhere else host)
+
+    @property
+    def withheld(self) -> list[int]:
+        """Clusters that released nothing, since they would not keep the target; known to the learner."""
+        return self._part.withheld if isinstance(self._part, LearnerPart) else []
 
     async def _serve_others(self, nursery: trio.Nursery) -> None:
         deployment = self.scenario.deployment
@@ -344,7 +360,8 @@ class Node:
 
         def stays() -> bool:
             if first:
-                return any(transport.unacknowledged(key) for key in self._everyone())
+                told = transport.connected if self._part.failure else self._everyone()
+                return any(transport.unacknowledged(key) for key in told)
             return "coordinator" in transport.connected or transport.unacknowledged("coordinator") > 0
 
         self._dial()  # a node that was killed in the middle of this has not met anyone yet
@@ -352,6 +369,8 @@ class Node:
             while stays():  # noqa: ASYNC110 - acknowledgements wake nobody
                 await trio.sleep(TICK)
         self.log("left", run=self._part.run)
+        if self._part.failure:
+            raise RunError(self._part.failure)
 
     def _everyone(self) -> list[str]:
         shares = self._part.shares
@@ -361,7 +380,7 @@ class Node:
     def _greet(self, peer: Identity) -> tuple[int, str, str]:
         """What to say first; nothing to a second one of those of whom there is one, though it has a certificate."""
         if self._known.get(peer.role, "") not in ("", peer.fingerprint):
-            raise Refused("misdirected", f"the {peer.role} of this run has another certificate")
+            raise Refused(Fault.MISDIRECTED, f"the {peer.role} of this run has another certificate")
         return VERSION, self._digest, self._part.run
 
     def _admit(self, peer: Identity, opening: Open) -> None:
@@ -374,27 +393,27 @@ class Node:
                 self._misfit = str(disagreement)
             raise disagreement
         if peer.role == self.role and self.role != "users":
-            raise Refused("misdirected", f"there is one {self.role}, and this is it")
+            raise Refused(Fault.MISDIRECTED, f"there is one {self.role}, and this is it")
         if peer.role != "users":
             if not self._known[peer.role]:
                 self._known[peer.role] = self._met[peer.role] = peer.fingerprint
             return
         if peer.key in part.shunned:
-            raise Refused("misdirected", SHUNNED)
+            raise Refused(Fault.MISDIRECTED, SHUNNED)
         if isinstance(part, CoordinatorPart):
             if not part.may_join(peer.key):
-                raise Refused("misdirected", "shares are dealt already, and this host has none")
+                raise Refused(Fault.MISDIRECTED, "shares are dealt already, and this host has none")
         elif part.shares is None or peer.key not in part.shares.by_key:
-            raise Refused("misdirected", "this host has no share")
+            raise Refused(Fault.MISDIRECTED, "this host has no share")
 
     def _disagreement(self, peer: Identity, opening: Open) -> Refused | None:
         """What keeps two nodes from ever working together."""
         if opening.version != VERSION:
-            return Refused("malformed", f"protocol version {opening.version}, but this is {VERSION}")
+            return Refused(Fault.MALFORMED, f"protocol version {opening.version}, but this is {VERSION}")
         if opening.digest != self._digest:
-            return Refused("malformed", f"the scenario differs in {_difference(opening.digest, self._digest)}")
+            return Refused(Fault.MALFORMED, f"the scenario differs in {_difference(opening.digest, self._digest)}")
         if opening.run and self._part.run and opening.run != self._part.run:
-            return Refused("misdirected", f"{peer.name} belongs to another run")
+            return Refused(Fault.MISDIRECTED, f"{peer.name} belongs to another run")
         return None
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from p2p_labeldp.deployment.items import (
     Directory,
+    Ended,
     Holder,
     Item,
     Mail,
@@ -29,13 +30,14 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
     HOST,
     LEARNER,
     Envelope,
+    Fault,
     Message,
     Outgoing,
     Refusal,
@@ -45,11 +47,12 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.scenario import Scenario
 
 SINGLES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR}
-MAX_LEAP = 1 << 32  # ticks; a node ticks once per item it takes, so that no honest one is ever this far ahead
-MAX_CLOCK = 1 << 62  # a liar would need billions of items to come near it; clocks stand still there
+EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
+MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest one is ever this far ahead
+MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
 MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
 PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
-LATE = ("out_of_order", "duplicate")  # faults of messages from which nobody honest is safe
+LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
 
@@ -73,10 +76,10 @@ class Shares:
         expected = 0
         for holder in self.hosts:
             if not expected <= holder.first <= holder.last <= directory.users:
-                raise Refused("malformed", "the directory's shares must ascend and not overlap")
+                raise Refused(Fault.MALFORMED, "the directory's shares must ascend and not overlap")
             expected = holder.last
         if len(self.by_key) < len(self.hosts):
-            raise Refused("malformed", "the directory lists a host twice")
+            raise Refused(Fault.MALFORMED, "the directory lists a host twice")
         self._firsts = [holder.first for holder in self.hosts]
 
     def holder_of(self, user: int) -> Holder | None:
@@ -100,6 +103,8 @@ class Part:
         self.directory: Directory | None = None
         self.over = False
         """Everyone may go, this node too."""
+        self.failure = ""
+        """Why the run is over before it began; the node's last words."""
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
         self.shunned: set[str] = set()
@@ -167,7 +172,7 @@ class Part:
                     self._size //= len(item.envelopes)
                     self._deliver(key, item.envelopes)
                 else:
-                    raise Refused("malformed", "mail without a message")
+                    raise Refused(Fault.MALFORMED, "mail without a message")
             except Refused as refused:
                 self.reject(type(item).__name__.lower(), refused)
         self._peer = "", ""
@@ -199,7 +204,7 @@ class Part:
 
     def hear(self, key: str, name: str, item: Item) -> None:
         """Act on a word between nodes, or raise Refused."""
-        raise Refused("misdirected", f"nobody here takes {type(item).__name__.lower()}")
+        raise Refused(Fault.MISDIRECTED, f"nobody here takes {type(item).__name__.lower()}")
 
     def give_up(self) -> None: ...
 
@@ -210,7 +215,7 @@ class Part:
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         """Let the role that an envelope is for act on it, or raise Refused."""
-        raise Refused("misdirected", f"nobody here takes {kind_of(envelope.message)}")
+        raise Refused(Fault.MISDIRECTED, f"nobody here takes {kind_of(envelope.message)}")
 
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
         """The peers that carry a receiver; this node's own key where it carries her itself."""
@@ -222,7 +227,7 @@ class Part:
 
     def say(self, key: str, item: Item) -> None:
         self._seal(key)
-        self._said.append((key, self.clock, encode_item(item)))
+        self._said.append((key, self._clock_for(key), encode_item(item)))
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
         """A message of a role: traced, and put into the mail or, for someone here, into the queue."""
@@ -239,7 +244,7 @@ class Part:
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
         if self._counts(0 if refused.fault in LATE else self._size):
-            self.trace(receiver, Refusal(sender, kind, str(refused)))
+            self.trace(receiver, Refusal(sender, kind, refused.fault, refused.detail))
             self._tell(sender=sender, kind=kind, fault=refused.fault)
 
     def trace(self, receiver: int, refusal: Refusal) -> None:
@@ -262,18 +267,22 @@ class Part:
         """Take the directory from the coordinator."""
         self.only(key, "coordinator")
         if self.directory is not None:
-            raise Refused("duplicate", "the directory is known")
+            raise Refused(Fault.DUPLICATE, "the directory is known")
         self.shares = Shares(directory)
         self.directory = directory
 
     @staticmethod
     def only(key: str, allowed: str) -> None:
         if key != allowed:
-            raise Refused("misdirected", f"only the {allowed} may say this")
+            raise Refused(Fault.MISDIRECTED, f"only the {allowed} may say this")
 
     def leave(self, key: str, item: Over) -> None:
         self.only(key, "coordinator")
         self.over = True
+
+    def end(self, key: str, item: Ended) -> None:
+        self.only(key, "coordinator")
+        raise RunError(f"the coordinator ended the run before it began: {item.reason}")
 
     # Inner workings.
 
@@ -308,13 +317,13 @@ class Part:
                 self._act(envelope)
                 continue
             why = "the sender is not the peer's to speak for" if mine else "the receiver is not here"
-            self._misdirected(envelope, Refused("misdirected", why))
+            self._misdirected(envelope, Refused(Fault.MISDIRECTED, why))
 
     def _misdirected(self, envelope: Envelope, refused: Refused) -> None:
         """Traced as bytes that are no message: whoever the addresses name, she has said nothing."""
         if self._counts(self._size):
             key, name = self._peer
-            self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", str(refused)))
+            self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", refused.fault, refused.detail))
             self._tell(peer=name, sender=envelope.sender, kind=kind_of(envelope.message), fault=refused.fault)
 
     def _speaks_for(self, key: str, sender: int) -> bool:
@@ -339,7 +348,15 @@ class Part:
     def _seal(self, key: str) -> None:
         envelopes = self._mail.pop(key, None)
         if envelopes:
-            self._said += [(key, self.clock, body) for body in encode_mail(envelopes)]
+            self._said += [(key, self._clock_for(key), body) for body in encode_mail(envelopes)]
+
+    def _clock_for(self, key: str) -> int:
+        """What an item carries. A clock counts the items that a node took, and these tell who asked whom: to the
+        learner it is rounded up to half an epoch, which is ahead of them all and tells the round alone."""
+        if key != "learner":
+            return self.clock
+        half = EPOCH // 2
+        return -(-self.clock // half) * half
 
     def _record(self, time: float, records: list[tuple[int, int, Message]]) -> None:
         self._said += [("auditor", self.clock, body) for body in encode_records(time, records)]

@@ -15,8 +15,11 @@ from p2p_labeldp.scenario import Scenario
 INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
 
 
-def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_dir: Path | None = None) -> None:
-    """Play a role to its end; RequestError or RunError says in one line why that was not possible."""
+def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_dir: Path | None = None) -> list[int]:
+    """Play a role to its end; RequestError or RunError says in one line why that was not possible.
+
+    Returns, of a learner, the clusters that were withheld.
+    """
     settings = scenario.deployment
     certificates = Path(settings.certs)
     logger = Logger(role)
@@ -34,6 +37,7 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
             logger=logger,
         )
         trio.run(node.run)
+        return node.withheld
     except BaseExceptionGroup as group:
         raise _said(group, logger) from None
     except KeyboardInterrupt:

@@ -26,6 +26,7 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.privacy import Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
+from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
@@ -120,7 +121,8 @@ def deployed_summary(
 ) -> Summary:
     """As of a simulated run; what needs everyone's true label is null."""
     fitted = learned(resolved, dataset, outcome)
-    table = _privacy(resolved, outcome, directory)
+    found = _circumstances(resolved, outcome)
+    table = _privacy(resolved, found, outcome, directory)
     return Summary(
         **stated(resolved),
         **counted(outcome, facts.merged) | {"virtual_seconds": None},
@@ -131,22 +133,27 @@ def deployed_summary(
         accuracy_reason=fitted.reason,
         privacy=table,
         headline=headline(table),
+        curves=curves(resolved.plan, found, table),
         missing_hosts=tuple(facts.missing_hosts),
         seconds=round(seconds, 3),
         out=out,
     )
 
 
-def _privacy(resolved: Resolved, outcome: Outcome, directory: Directory) -> Table:
-    """As of a simulated run, and what a user host sees: the answers that all its users got."""
+def _circumstances(resolved: Resolved, outcome: Outcome) -> Circumstances:
     parameters = resolved.plan.parameters
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
     small = int(sizes[sizes < parameters.minimum_size].sum())
     # Some members of a cluster may have gone on where others, who distrusted it, made no noise.
     distrusted = any(counts.get("abstained", 0) > small for counts in outcome.outcomes)
     taking_part = cluster_sizes(outcome.clusters, parameters, outcome.missing)
-    found = guarantees(resolved.plan, Circumstances(taking_part, resolved.delta, distrusted=distrusted))
-    return found | {View.USER_HOST: _seen_by_a_host(outcome, parameters, resolved.delta, directory)}
+    return Circumstances(taking_part, resolved.delta, distrusted=distrusted)
+
+
+def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:
+    """As of a simulated run, and what a user host sees: the answers that all its users got."""
+    host = _seen_by_a_host(outcome, resolved.plan.parameters, resolved.delta, directory)
+    return guarantees(resolved.plan, found) | {View.USER_HOST: host}
 
 
 def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, directory: Directory) -> Guarantee:

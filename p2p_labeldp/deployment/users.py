@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.items import (
     Begin,
     Declined,
     Directory,
+    Ended,
     Item,
     Join,
     Noise,
@@ -33,7 +36,21 @@ from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.plan import LARGEST_DELTA
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.host import Host
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Assignment, Envelope, Features, Message, Outgoing, Refused
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    LEARNER,
+    Assignment,
+    Envelope,
+    Fault,
+    Features,
+    Goodbye,
+    Message,
+    Outgoing,
+    Refused,
+    Report,
+    Round,
+)
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.scenario import Scenario
@@ -54,6 +71,7 @@ class UsersPart(Part):
         super().__init__(key, log, scenario)
         self._parameters = parameters
         self._dataset: Dataset | None = dataset
+        self._data = data_of(dataset)
         self._everyone = len(dataset.labels)
         ClusterPlan(scenario, self._everyone, dataset.given_clusters)  # where data name no clusters, it says so now
         self._features: NDArray[np.float32] = np.empty((0, dataset.features.shape[1]), dtype=np.float32)
@@ -61,6 +79,7 @@ class UsersPart(Part):
         self._begun = False
         self._noise: Noise | None = None
         self._quiet = False
+        self._held: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
         self.host: Host | None = None
         self.users: list[User] = []
         self._first = 0
@@ -70,7 +89,7 @@ class UsersPart(Part):
     def join(self, address: str, now: float) -> None:
         """The first thing a host says."""
         self._step(self.clock + 1, now)
-        self.say("coordinator", Join(address, self._everyone, self._features.shape[1], self._parameters.labels))
+        self.say("coordinator", Join(address, self._data))
 
     @property
     def waits_for(self) -> str:
@@ -97,6 +116,8 @@ class UsersPart(Part):
         elif type(item) is Declined:
             self.only(key, "coordinator")
             raise RunError(f"the coordinator gives this host no share: {item.reason}")
+        elif type(item) is Ended:
+            self.end(key, item)
         elif type(item) is Begin:
             self.only(key, "coordinator")
             self._begin()
@@ -113,9 +134,12 @@ class UsersPart(Part):
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self.host is None:
-            raise Refused("out_of_order", "this host has no share yet")
+            raise Refused(Fault.OUT_OF_ORDER, "this host has no share yet")
         if envelope.receiver == HOST:
-            return self.host.receive(envelope.sender, envelope.message)
+            said = self.host.receive(envelope.sender, envelope.message)
+            if type(envelope.message) in (Round, Goodbye):
+                self._release()
+            return said
         if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
             self._check_noise(envelope.message)
         return self.users[envelope.receiver - self._first].receive(envelope.sender, envelope.message)
@@ -125,6 +149,18 @@ class UsersPart(Part):
         if 0 <= receiver - self._first < len(self.users):
             return (self.key,)
         return super().keys_for(receiver, message)
+
+    def send(self, sender: int, receiver: int, message: Any) -> None:
+        if type(message) is Report:
+            self._held.append((sender, message))
+        else:
+            super().send(sender, receiver, message)
+
+    def _release(self) -> None:
+        """Reports leave when all users of this host were told of the close, in the order of users."""
+        held, self._held = sorted(self._held, key=lambda pair: pair[0]), []
+        for user, report in held:
+            super().send(user, LEARNER, report)
 
     def _take_share(self) -> None:
         assert self.shares is not None
@@ -152,7 +188,7 @@ class UsersPart(Part):
 
     def _begin(self) -> None:
         if self._begun or self.shares is None:
-            raise Refused("out_of_order", "the host has begun, or has no share")
+            raise Refused(Fault.OUT_OF_ORDER, "the host has begun, or has no share")
         self._begun = True
         deployment = self._scenario.deployment
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
@@ -165,7 +201,7 @@ class UsersPart(Part):
     def _take_noise(self, noise: Noise) -> None:
         asked = self._scenario.mechanism.epsilon
         if self.host is None or self._noise is not None or asked == 0:
-            raise Refused("out_of_order", "nobody asked for noise now")
+            raise Refused(Fault.OUT_OF_ORDER, "nobody asked for noise now")
         delta = self._scenario.privacy.delta
         if delta and noise.delta != delta:
             raise RunError(f"the coordinator's delta is {noise.delta:g}, not privacy.delta = {delta:g}")
@@ -180,7 +216,7 @@ class UsersPart(Part):
         if mechanism.epsilon == 0 or assignment.size < self._parameters.minimum_size:
             return
         if self._noise is None:
-            raise Refused("out_of_order", "the flips are not known yet")
+            raise Refused(Fault.OUT_OF_ORDER, "the flips are not known yet")
         assert self.host is not None
         spent = _spent(assignment.size, self.host.parameters, self._noise.delta)
         if spent > mechanism.epsilon * (1 + 1e-9):

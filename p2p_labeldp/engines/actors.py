@@ -11,9 +11,10 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
+from operator import itemgetter
 
-import numpy as np
 import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
 from trio.testing import MockClock
@@ -24,16 +25,17 @@ from p2p_labeldp.mechanisms import Coins, Holder, Plan, Randomness
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol.auditor import Auditor, Record
-from p2p_labeldp.protocol.coordinator import Coordinator
+from p2p_labeldp.protocol.coordinator import Coordinator, Target
 from p2p_labeldp.protocol.host import Host
-from p2p_labeldp.protocol.keeper import Keeper
+from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
+    CURATOR,
     HOST,
-    KEEPER,
     LEARNER,
+    SHUFFLER,
     Features,
     Outgoing,
     Refused,
@@ -46,8 +48,14 @@ from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import KeyedStream, Purpose
 
-_HOLDERS = {Holder.PEERS: None, Holder.LEARNER: LEARNER, Holder.CURATOR: KEEPER, Holder.SHUFFLER: KEEPER}
+_HOLDERS = {
+    Holder.PEERS: None,
+    Holder.LEARNER: LEARNER,
+    Holder.CURATOR: CURATOR,
+    Holder.SHUFFLER: SHUFFLER,
+}
 _MANY = 2_000  # users from whom on the collector's work is worth saving
+_sender = itemgetter(2)  # of a record
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
 
@@ -64,6 +72,7 @@ class Simulation:
         hosting: str = "user",
         seed: int = 0,
         randomness: Randomness | None = None,
+        target: Target | None = None,
         faults: Faults | None = None,
         write: Callable[[bytes], object] = lambda _: None,
         on_batch: Callable[[int], None] | None = None,
@@ -86,16 +95,26 @@ class Simulation:
             on_batch=on_batch,
         )
         self.host = Host(parameters, coins, 0, count)
-        keeper = _HOLDERS[plan.holder]
-        self.keeper: Keeper | None = None
+        receiver = _HOLDERS[plan.holder]
+        self.intermediary: Intermediary | None = None
         self.users: list[User]
-        if keeper is None:
+        if receiver is None:
             self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
         else:
             flips = parameters.alpha > 0
             self.users = [
-                Submitter(i, label, self.host, keeper, flips) for i, label in enumerate(population.labels.tolist())
+                Submitter(i, label, self.host, receiver, flips) for i, label in enumerate(population.labels.tolist())
             ]
+        # The last word on a round comes no later than this, whatever is lost on the way.
+        patience = settings.hello_limit + (parameters.rounds + 1) * settings.round_limit
+        teller = COORDINATOR
+        if plan.work is not None:
+            assert randomness is not None
+            kind = Shuffler if plan.holder is Holder.SHUFFLER else Curator
+            work = partial(plan.work, randomness=randomness)
+            self.intermediary = kind(count, parameters.labels, work, patience, settings.round_limit)
+            teller = kind.address
+            patience += settings.round_limit
         self.coordinator = Coordinator(
             count,
             population.features.shape[1],
@@ -103,23 +122,9 @@ class Simulation:
             population.cluster,
             settings.hello_limit,
             settings.round_limit,
-            KEEPER if keeper == KEEPER else LEARNER,
+            LEARNER if self.intermediary is None else self.intermediary.address,
+            target,
         )
-        # No round is closed later than this after the one before, whatever is lost on the way.
-        patience = settings.hello_limit + parameters.rounds * settings.round_limit
-        teller = COORDINATOR
-        if plan.work is not None:
-            assert randomness is not None
-            teller = KEEPER
-            work, drawn = plan.work, randomness
-            self.keeper = Keeper(
-                count,
-                parameters.labels,
-                lambda users, labels: work(users, labels, self.coordinator.clusters[users], drawn),
-                patience,
-                settings.round_limit,
-            )
-            patience += settings.round_limit
         limit = settings.round_limit
         self.learner = Learner(count, parameters.rounds, parameters.labels, patience, limit, teller)
         self._nursery: trio.Nursery | None = None
@@ -157,6 +162,8 @@ class Simulation:
             messages=dict(sorted(kinds.items())),
             outcomes=[dict(attendance.outcomes) for attendance in self.coordinator.attendance],
             missing=self._missing(),
+            withheld=self.coordinator.withheld,
+            shares=self.learner.shares,
             virtual_seconds=self.network.last_time,
             faults=[] if self.faults is None else self.faults.fired(),
             warnings=[] if self.faults is None else self.faults.warnings(),
@@ -164,20 +171,19 @@ class Simulation:
         )
 
     def _missing(self) -> list[int]:
-        """Who missed something: the coordinator's word to her, hers to it, or her report the learner."""
+        """Of whom something never came, or came too late: her hello, her word that she is done, or her label."""
         missing = {*self.coordinator.absent, *(u for a in self.coordinator.attendance for u in a.missing)}
-        if self.faults is not None:
-            for round_ in range(self.learner.rounds):
-                taken, _ = self.learner.reports(round_)
-                missing.update(np.setdiff1d(self.faults.reporters(round_), taken).tolist())
+        missing.update(user for round_ in range(self.learner.rounds) for user in self.learner.lost(round_))
+        if self.intermediary is not None:
+            missing.update(self.intermediary.lost())
         return sorted(missing)
 
     async def main(self) -> None:
         network = self.network
         network.boxes[COORDINATOR] = Mailbox()
         network.boxes[LEARNER] = Mailbox()
-        if self.keeper is not None:
-            network.boxes[KEEPER] = Mailbox()
+        if self.intermediary is not None:
+            network.boxes[self.intermediary.address] = Mailbox()
         network.boxes[HOST] = Mailbox(_Desk(self._host_receives))
         network.boxes[AUDITOR] = Mailbox(_Desk(lambda record: None))  # who has seen it when it was traced
         async with trio.open_nursery() as background:
@@ -197,8 +203,8 @@ class Simulation:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._timed_actor, self.coordinator, COORDINATOR)
             nursery.start_soon(self._timed_actor, self.learner, LEARNER)
-            if self.keeper is not None:
-                nursery.start_soon(self._timed_actor, self.keeper, KEEPER)
+            if self.intermediary is not None:
+                nursery.start_soon(self._timed_actor, self.intermediary, self.intermediary.address)
         await self.network.settled()
         assert self._nursery is not None
         self._nursery.cancel_scope.cancel()
@@ -254,7 +260,7 @@ class Simulation:
         except Exception as error:
             raise self._broken(name_of(me), error) from error
 
-    async def _timed_actor(self, role: Coordinator | Learner | Keeper, address: int) -> None:
+    async def _timed_actor(self, role: Coordinator | Learner | Intermediary, address: int) -> None:
         """The coordinator or the learner: many messages in, broadcasts out, and a limit on each phase."""
         network = self.network
         box = network.boxes[address]
@@ -273,7 +279,8 @@ class Simulation:
                     if scope.cancelled_caught:
                         network.advance(deadline)
                         outbox.append(iter(role.expire()))
-                for _, _, sender, _, message in box.take():
+                # What came at one moment, in an order that does not tell how tasks ran.
+                for _, _, sender, _, message in sorted(box.take(), key=_sender):
                     try:
                         said = role.receive(sender, message)
                         if said:  # mostly there is nothing to say

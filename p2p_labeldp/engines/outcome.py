@@ -32,13 +32,13 @@ class Outcome:
     messages: dict[str, int] = field(default_factory=dict)
     """How many messages of each kind were sent; empty where none were."""
     outcomes: list[dict[str, int]] = field(default_factory=list)
-    """Per round: how many users reported, dropped what they got, or abstained."""
+    """Per round: how many users reported, dropped what they got, or abstained; or would report and were withheld."""
     missing: list[int] = field(default_factory=list)
     """Users of whom a hello, a word that they are done or a report never came, or came too late."""
     withheld: list[int] = field(default_factory=list)
-    """Clusters that released nothing, since the target no longer held for them."""
+    """Clusters that released nothing, since without all of their users they would not keep the target."""
     shares: NDArray[np.float64] | None = None
-    """What a curator published: the distribution of labels in each cluster."""
+    """The label distribution of each cluster, (clusters, K), as a curator published it."""
     virtual_seconds: float = 0.0
     faults: list[dict[str, Any]] = field(default_factory=list)
     """Every rule of the scenario's faults, in order, and how often it fired."""
@@ -52,3 +52,10 @@ class Outcome:
 
     def sha256(self) -> str:
         return noisy_sha256(self.rounds)
+
+
+def withheld_line(clusters: Sequence[int]) -> str:
+    """Which clusters released nothing, for people."""
+    named = ", ".join(map(str, clusters[:20])) + (f" and {len(clusters) - 20} more" if len(clusters) > 20 else "")
+    which = f"cluster {named} has" if len(clusters) == 1 else f"clusters {named} have"
+    return f"{which} released nothing: users went missing, and without them mechanism.epsilon would not hold"

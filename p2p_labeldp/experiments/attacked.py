@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.attacks import ATTACKS
 from p2p_labeldp.adversaries.bounds import Bounds
-from p2p_labeldp.adversaries.cast import Part, player
 from p2p_labeldp.adversaries.game import GameResult, judge
+from p2p_labeldp.adversaries.install import replaced
+from p2p_labeldp.adversaries.record import Assignment, Measured, adversary_of
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.engines.actors import Simulation
@@ -38,7 +39,6 @@ TRIALS = 20_000  # of a game on arrays: a fraction of a second for clusters of a
 MOST_USERS = 30_000  # of a game of actors: about two seconds
 FEWEST, MOST = 60, 1000  # trials of a game of actors
 OPTIMAL, SIMPLE = "likelihood_ratio", ("majority", "face_value")
-ACTIVE = (entries.Focus, entries.RepeatAskers, entries.IsolatingCoordinator)
 
 Labels = NDArray[np.int64]
 Row = dict[str, Any]  # fields of an Attack
@@ -67,8 +67,8 @@ class Context:
         return self.executed.dataset.labels
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        return self.executed.parts
+    def parts(self) -> tuple[Assignment, ...]:
+        return self.executed.assignments
 
     @property
     def seed(self) -> int:
@@ -87,41 +87,38 @@ def measure_attacks(executed: Executed) -> tuple[Attack, ...]:
     context = Context(executed)
     return tuple(
         Attack(number=part.number, kind=part.entry.name, members=len(part.members), **_measured(context, part))
-        for part in executed.parts
+        for part in executed.assignments
     )
 
 
-def _measured(context: Context, part: Part) -> Row:
+def _measured(context: Context, part: Assignment) -> Row:
     entry = part.entry
     if part.victim is not None and part.victim in context.executed.silent:
         return {"note": f"user {part.victim} abstained: there is nothing of hers to see"}
-    if isinstance(entry, entries.Liars):
+    record = adversary_of(entry)
+    measured, view = record.measured(entry), record.view(entry)
+    if measured is Measured.PUSHED:
+        assert isinstance(entry, entries.Liars)
         return _pushed(context, part, entry)
-    if isinstance(entry, ACTIVE) and not (
-        isinstance(entry, entries.IsolatingCoordinator) and entry.way == "small_cluster"
-    ):
+    if measured is Measured.PLAYED:
         return _active(context, part)
-    if isinstance(entry, entries.IsolatingCoordinator):
-        return _passive(context, "learner", len(context.cluster(entry.victim)))
-    if isinstance(entry, entries.Observer):
-        view = _observed(entry)
-        # On the wire there is nothing of a cluster of one to see, but its reports.
-        least = 2 if view == "eavesdropper" else 1
-        return _passive(context, view, _smallest(context, least)) if view else {"note": "sees no label and no report"}
-    if isinstance(entry, entries.CuriousPeers):
-        return _passive(context, "peer", _smallest(context, 2))
-    if isinstance(entry, entries.Collusion | entries.Sybils):
-        size, colluders = _worst_coalition(context, part)
-        return _passive(context, "coalition", size, colluders)
+    if measured is Measured.WATCHED:
+        return _watched(context, part, view) if view is not None else {"note": "sees no label and no report"}
     missing = len(context.outcome.missing)
     refused = context.outcome.messages.get("refusal", 0)
     return {"note": f"changes what is said; {missing} users missed something, {refused} messages were refused"}
 
 
-def _observed(entry: entries.Observer) -> str:
-    if entry.sees == "metadata":
-        return "metadata" if entry.reports else ""
-    return "network" if entry.reports else "eavesdropper"
+def _watched(context: Context, part: Assignment, view: View) -> Row:
+    """The game of a view, in the cluster that it tells most about."""
+    if view == View.COALITION:
+        size, colluders = _worst_coalition(context, part)
+        return _passive(context, view, size, colluders)
+    if part.victim is not None:
+        return _passive(context, view, len(context.cluster(part.victim)))
+    # Nobody is asked in a cluster of one, and on the wire there is nothing of it to see but its reports.
+    least = 2 if view in (View.PEER, View.EAVESDROPPER) else 1
+    return _passive(context, view, _smallest(context, least))
 
 
 def _sizes(context: Context) -> Labels:
@@ -134,7 +131,7 @@ def _smallest(context: Context, least: int = 1) -> int:
     return int(min(sizes[sizes >= max(least, context.parameters.minimum_size)], default=0))
 
 
-def _worst_coalition(context: Context, part: Part) -> tuple[int, int]:
+def _worst_coalition(context: Context, part: Assignment) -> tuple[int, int]:
     """Of the cluster with the largest share of colluders, or of the victim's: its size, and how many they are."""
     clusters = context.outcome.clusters
     if part.victim is not None:
@@ -164,7 +161,7 @@ def _passive(context: Context, view: str, size: int, colluders: int = 0) -> Row:
     return _row(results[OPTIMAL], size, (results[name] for name in SIMPLE))
 
 
-def _active(context: Context, part: Part) -> Row:
+def _active(context: Context, part: Assignment) -> Row:
     """A game of actors on copies of the victim's cluster."""
     victim = part.victim
     assert victim is not None
@@ -196,7 +193,7 @@ def _active(context: Context, part: Part) -> Row:
     return row
 
 
-def _played(context: Context, part: Part, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
+def _played(context: Context, part: Assignment, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
     """Run all copies at once; the view of the coalition whose members have the given places."""
     trials, size = labels.shape
     parameters = dataclasses.replace(context.parameters, minimum_size=1)
@@ -226,7 +223,7 @@ def _played(context: Context, part: Part, labels: Labels, place_of: dict[int, in
                     entry = dataclasses.replace(entry, cluster=entries.NOBODY)  # copies have numbers of their own
                 for place in (place_of[member] for member in other.members if member in place_of):
                     honest = simulation.users[start + place]
-                    simulation.users[start + place] = player(simulation, context.scenario, entry, honest, moved)
+                    simulation.users[start + place] = replaced(simulation, context.scenario, entry, honest, moved)
         simulation.run()
 
     def view(own: list[int]) -> Any:
@@ -268,7 +265,7 @@ def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
     }
 
 
-def _pushed(context: Context, part: Part, entry: entries.Liars) -> Row:
+def _pushed(context: Context, part: Assignment, entry: entries.Liars) -> Row:
     """The pushed label's share in the clusters of liars, with and without them, and what the model loses."""
     label, honest = entry.label, context.executed.again()
     clusters = context.outcome.clusters

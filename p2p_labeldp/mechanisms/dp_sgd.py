@@ -2,8 +2,8 @@
 
 ``learning.dp_sgd`` descends by this plan.
 
-**The neighbouring relation is named.** Replacing an example (of which replacing its label, the other
-mechanisms' relation, is a case) exchanges one clipped gradient g for another, g': it moves the sum by up to 2C, not C. Given the
+**The neighbouring relation is named.** Replacing an example (of which replacing its label, the other mechanisms'
+relation, is a case) exchanges one clipped gradient g for another, g': it moves the sum by up to 2C, not C. Given the
 rest of the batch, of all g, g' within C
 
     (1-q) N(0, s^2) + q N(g, s^2)   against   (1-q) N(0, s^2) + q N(g', s^2)

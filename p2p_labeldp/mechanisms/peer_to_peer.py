@@ -18,16 +18,14 @@ TRUST = (
 
 def flips_for(request: Request, view: View) -> Flips:
     """The flips that keep the view to what was asked for, or what given ones cost."""
-    if not request.sizes:
-        raise RequestError(
-            f"clusters.minimum_size is {request.parameters.minimum_size}; every cluster is smaller, and abstains"
-        )
     sought = replace(request.parameters, labels=request.labels)
     if request.epsilon is None:
         if "alpha" not in request.options:
             request.needed_epsilon(" unless mechanism.alpha is given")
         sought = replace(sought, alpha=float(request.options["alpha"]))
         return given_flips(view, sought, request.sizes, request.delta)
+    if "alpha" in request.options:
+        raise RequestError(f"mechanism.alpha is given beside mechanism.epsilon = {request.epsilon:g}; leave one out")
     return flips(view, sought, request.sizes, request.epsilon, request.delta)
 
 
@@ -46,9 +44,17 @@ def plan(request: Request) -> Plan:
     if not request.sizes:  # everyone abstains, and any noise will do
         alpha = float(request.options.get("alpha", request.parameters.alpha))
         return exchange_of(replace(request.parameters, alpha=alpha, labels=request.labels))
+    if request.epsilon is None and "alpha" in request.options:
+        # What it costs takes long to find where rounds are many: a run begins before that.
+        given = exchange_of(replace(request.parameters, alpha=float(request.options["alpha"]), labels=request.labels))
+        return replace(given, stating=lambda: _stated(flips_for(request, View.LEARNER), request))
     found = flips_for(request, View.LEARNER)
     parameters = replace(request.parameters, alpha=found.alpha, labels=request.labels)
-    return exchange_of(parameters, {View.LEARNER: guarantee_of(found, View.LEARNER, request.delta)})
+    return exchange_of(parameters, {View.LEARNER: _stated(found, request)})
+
+
+def _stated(found: Flips, request: Request) -> Guarantee:
+    return guarantee_of(found, View.LEARNER, request.delta)
 
 
 MECHANISM = Mechanism(TRUST, plan, options=("alpha",))

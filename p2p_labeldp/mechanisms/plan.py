@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,7 @@ class Holder(Enum):
     SHUFFLER = "shuffler"
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(NamedTuple):
     """What a curator or a shuffler passes on: noisy labels of users, and the distributions that it publishes."""
 
     users: Labels
@@ -58,8 +57,10 @@ class Work:
     """q(y|c), a row for each cluster, where the learner needs it to undo the drawing."""
 
 
-Working = Callable[[Labels, Labels, Labels, Randomness], Work]
-"""(users, their labels, their clusters, randomness) to what is passed on."""
+class Working(Protocol):
+    """The one piece of work of a curator or a shuffler."""
+
+    def __call__(self, users: Labels, labels: Labels, clusters: Labels, randomness: Randomness) -> Work: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +84,16 @@ class Plan:
     work: Working | None = None
     paper_epsilon: float | None = None
     """What the paper's theorem says of Algorithm 1. Too small: for comparison."""
+    stating: Callable[[], Guarantee] | None = None
+    """Finds the learner's guarantee where that takes long and nothing of the plan depends on it."""
     learner: Any = None
     """The learner's own plan where learning is the mechanism (DP-SGD)."""
 
     @property
     def stated(self) -> Guarantee:
         """What is spent in total: against the learner or, where she is trusted, against who sees the model."""
+        if self.stating is not None:
+            return self.stating()
         return self.privacy.get(View.MODEL) or self.privacy[View.LEARNER]
 
     @property
@@ -160,9 +165,7 @@ def require_installed(kind: str) -> None:
     """Raise RequestError where the mechanism needs an extra that is missing: before anything is computed."""
     record = mechanism_of(kind)
     if record.needs and importlib.util.find_spec(record.needs) is None:
-        raise RequestError(
-            f"mechanism.kind = {kind} needs {record.needs}: pip install 'p2p-labeldp[{record.extra}]'"
-        )
+        raise RequestError(f"mechanism.kind = {kind} needs {record.needs}: pip install 'p2p-labeldp[{record.extra}]'")
 
 
 def make_plan(

@@ -13,7 +13,7 @@ from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.words import why
-from p2p_labeldp.protocol.messages import Refused
+from p2p_labeldp.protocol.messages import Fault, Refused
 
 AUTHORITY = "p2p-labeldp authority"
 _IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|users):([a-z0-9-]{1,64})")
@@ -41,14 +41,15 @@ def identity_of(connection: ssl.SSLObject) -> Identity:
     certificate: dict[str, Any] | None = connection.getpeercert()
     encoded = connection.getpeercert(binary_form=True)
     if not certificate or not encoded:
-        raise Refused("malformed", "no certificate was shown")
+        raise Refused(Fault.MALFORMED, "no certificate was shown")
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
     found = _IDENTITY.fullmatch(names[0]) if len(names) == 1 else None
     if found is None:
-        raise Refused("malformed", "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
+        raise Refused(Fault.MALFORMED, "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
     issuer = {name: value for part in certificate.get("issuer", ()) for name, value in part}
     if issuer.get("commonName") != AUTHORITY and found[1] != "users":
-        raise Refused("misdirected", f"a certificate for the {found[1]} that the root authority did not sign itself")
+        detail = f"a certificate for the {found[1]} that the root authority did not sign itself"
+        raise Refused(Fault.MISDIRECTED, detail)
     return Identity(found[1], found[2], hashlib.sha256(encoded).hexdigest())
 
 

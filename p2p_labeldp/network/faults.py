@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.protocol.auditor import Record
-from p2p_labeldp.protocol.messages import AUDITOR, HOST, LEARNER, MESSAGES, PARTIES, Message, Release, Report
+from p2p_labeldp.protocol.messages import AUDITOR, HOST, MESSAGES, PARTIES, ClusterShares, Message, Release, Roster
 from p2p_labeldp.scenario import Entry, entries
 from p2p_labeldp.streams import KeyedStream, Purpose, choose, stream
 
@@ -58,7 +58,12 @@ _KINDS = {kind: int.from_bytes(str(kind.__struct_config__.tag).encode()[:7], "li
 def key_of(sender: int, receiver: int, message: Message) -> Key:
     """What tells a message from all others of an honest run; draws that concern it are keyed by this."""
     kind = type(message)
-    subject = message.user if kind is Release else getattr(message, "round", 0)  # type: ignore[attr-defined]
+    if kind is Release:
+        subject: int = message.user  # type: ignore[attr-defined]
+    elif kind is ClusterShares or kind is Roster:
+        subject = message.cluster  # type: ignore[attr-defined]
+    else:
+        subject = getattr(message, "round", 0)
     return _KINDS[kind], subject, sender, receiver
 
 
@@ -236,7 +241,6 @@ class Faults:
         self._users = users
         self._horizon = horizon
         self._draws = KeyedStream(seed, Purpose.FAULTS)
-        self._reported: dict[int, bytearray] = {}  # by round, who sent a report
         self._doubled: dict[int, bool] = {}  # number of a message sent twice: whether one copy has arrived
         self.rules = [self._rule(entry, number, seed) for number, entry in enumerate(faults, 1)]
         self._leaving = self._with_a_say("leaves")
@@ -246,9 +250,7 @@ class Faults:
 
     def arrivals(self, record: Record, travel: float) -> tuple[float, ...]:
         """When a message that takes ``travel`` seconds arrives: once, twice, or never."""
-        number, sent, sender, receiver, message = record
-        if type(message) is Report and receiver == LEARNER and sender >= 0:
-            self._reported.setdefault(message.round, bytearray(self._users))[sender] = 1
+        number, sent, sender, receiver, _ = record
         if sender == receiver:
             time = self._when_up(sender, sent + travel)
             return (time,) if time < math.inf else ()
@@ -283,10 +285,6 @@ class Faults:
         del self._doubled[number]
         self.duplicates += 1
         return False
-
-    def reporters(self, round_: int) -> NDArray[np.int64]:
-        """Who sent a report, ids ascending; whether it was taken in time is another matter."""
-        return np.flatnonzero(np.frombuffer(self._reported.get(round_, b""), dtype=np.uint8))
 
     def fired(self) -> list[dict[str, Any]]:
         """Every rule, in the scenario's order, with how often it fired."""

@@ -16,7 +16,7 @@ from typing import Annotated, Protocol
 import msgspec
 import trio
 
-from p2p_labeldp.protocol.messages import MAX_FRAME, Refused
+from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
 
 CHUNK = 1 << 16  # bytes asked for at once: four TLS records, and thousands of small frames
 MAX_BODY = MAX_FRAME - 64  # what an Item adds to its body takes at most 29 bytes
@@ -76,7 +76,7 @@ def pack(frame: Frame) -> bytes:
 def decode(data: bytes) -> AnyFrame:
     """Read what a peer sent, without its length, or refuse it."""
     if len(data) > MAX_FRAME:
-        raise Refused("oversized", f"a frame takes at most {MAX_FRAME} bytes, not {len(data)}")
+        raise Refused(Fault.OVERSIZED, f"a frame takes at most {MAX_FRAME} bytes, not {len(data)}")
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -84,7 +84,7 @@ def decode(data: bytes) -> AnyFrame:
         # That one text quotes what the peer sent, which has no place in a log.
         if detail.startswith("Invalid value"):
             detail = "there is no such kind of frame"
-        raise Refused("malformed", detail) from None
+        raise Refused(Fault.MALFORMED, detail) from None
 
 
 class ByteStream(Protocol):
@@ -117,11 +117,11 @@ class FrameReader:
                 chunk = await self._stream.receive_some(CHUNK)
             if limit.cancelled_caught:
                 if within:
-                    raise Refused("malformed", f"half a frame, and no more of it within {self._frame:g} s")
+                    raise Refused(Fault.MALFORMED, f"half a frame, and no more of it within {self._frame:g} s")
                 raise trio.TooSlowError(f"nothing was heard for {self._silence:g} s")
             if not chunk:
                 if within:
-                    raise Refused("malformed", "the stream ended within a frame")
+                    raise Refused(Fault.MALFORMED, "the stream ended within a frame")
                 return []
             if not within:
                 begun = trio.current_time()
@@ -139,8 +139,8 @@ class FrameReader:
                 if frames:
                     break
                 if length:
-                    raise Refused("oversized", f"a frame takes at most {self.largest} bytes here, not {length}")
-                raise Refused("malformed", "an empty frame")
+                    raise Refused(Fault.OVERSIZED, f"a frame takes at most {self.largest} bytes here, not {length}")
+                raise Refused(Fault.MALFORMED, "an empty frame")
             if len(buffer) - start < length:
                 break
             place = start + length

@@ -18,7 +18,7 @@ from collections import deque
 from itertools import chain, islice
 
 from p2p_labeldp.network.frames import MAX_BODY, Item, pack
-from p2p_labeldp.protocol.messages import Refused
+from p2p_labeldp.protocol.messages import Fault, Refused
 
 OVERHEAD = 64  # bytes that Python adds to each one that waits, so that small items are not counted as nothing
 
@@ -70,7 +70,7 @@ class Link:
         """The peer will never ask for its first ``count`` items again: let them go."""
         handed_out = self.dropped + len(self._sent)
         if count > handed_out:
-            raise Refused("out_of_order", f"{count} items acknowledged, of {handed_out} sent")
+            raise Refused(Fault.OUT_OF_ORDER, f"{count} items acknowledged, of {handed_out} sent")
         for _ in range(count - self.dropped):
             size = len(self._sent.popleft()) + OVERHEAD
             self.waiting -= size
@@ -81,12 +81,12 @@ class Link:
         """Go on from the place that the peer names, on a new connection."""
         if received < self.dropped:
             raise Refused(
-                "out_of_order",
+                Fault.OUT_OF_ORDER,
                 f"item {received} is asked for, but {self.dropped} were acknowledged: who asks has lost its journal",
             )
         if received > self.made:
             raise Refused(
-                "out_of_order",
+                Fault.OUT_OF_ORDER,
                 f"{received} items are said to have arrived of {self.made} that were made: a journal was lost",
             )
         kept = [*chain(self._sent, self._unsent)]
@@ -106,7 +106,7 @@ class Link:
             self.taken += 1
             return True
         if number > self.taken:
-            raise Refused("out_of_order", f"item {number} came where {self.taken} was due")
+            raise Refused(Fault.OUT_OF_ORDER, f"item {number} came where {self.taken} was due")
         return False
 
     def restore(self, received: int) -> None:

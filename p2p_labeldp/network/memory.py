@@ -1,9 +1,9 @@
 """Messages between actors of one process, in virtual time.
 
 Sending numbers and traces a message, then either puts it straight into the receiver's mailbox or, where
-messages take time, into one heap ordered by (time, sequence number) that a single task delivers from.
-How long a message takes depends on the seed and the message alone, not on the order in which tasks ran. So
-does, with faults, the order of what arrives at one time: there equal times are common.
+messages take time, into one heap ordered by (time, addresses, sequence number) that a single task delivers from.
+How long a message takes depends on the seed and the message alone, not on the order in which tasks ran; and what
+arrives at one time does so in the order of its senders.
 
 ``now`` changes only when every task is blocked and the clock jumps, so it is set there and read for free:
 by the network when it delivers, and with ``advance`` by a task that waits for the clock itself.
@@ -26,6 +26,7 @@ from p2p_labeldp.protocol.messages import (
     AUDITOR,
     HOST,
     PARTIES,
+    Fault,
     Message,
     Refusal,
     Refused,
@@ -148,7 +149,7 @@ class MemoryNetwork:
         try:
             envelope = decode(frame)
             if (envelope.sender, envelope.receiver) != (sender, receiver):
-                raise Refused("misdirected", f"the frame names {envelope.sender} and {envelope.receiver}")
+                raise Refused(Fault.MISDIRECTED, f"the frame names {envelope.sender} and {envelope.receiver}")
         except Refused as refused:
             self.refuse(sender, receiver, "frame", refused)
         else:
@@ -156,7 +157,7 @@ class MemoryNetwork:
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Record that ``receiver`` will not act on what ``sender`` sent her."""
-        refusal = Refusal(sender, kind, str(refused))
+        refusal = Refusal(sender, kind, refused.fault, refused.detail)
         self._batch.append((next(self._number), self.now, receiver, AUDITOR, refusal))
         if len(self._batch) >= BATCH:
             self.flush()
@@ -176,7 +177,7 @@ class MemoryNetwork:
         known = -len(PARTIES) <= receiver < len(self.boxes) - len(PARTIES)
         box = self.boxes[receiver] if known else None
         if box is None:
-            fault = Refused("misdirected", f"there is nobody at address {receiver}")
+            fault = Refused(Fault.MISDIRECTED, f"there is nobody at address {receiver}")
             self.refuse(sender, receiver, kind_of(message), fault)
         else:
             box.put(record)
@@ -232,10 +233,10 @@ class MemoryNetwork:
             delay += self._jitter * self._draws.uniform(*key_of(*record[2:]))
         if not self._transit:
             self._waker.put(record)
-        if self._faults is None:
-            heapq.heappush(self._transit, (self.now + delay, record[0], record))
-            return
         # By addresses before numbers, which tell in what order tasks ran.
         order = (record[2] << 96) + (record[3] << 48) + record[0]
+        if self._faults is None:
+            heapq.heappush(self._transit, (self.now + delay, order, record))
+            return
         for time in self._faults.arrivals(record, delay):
             heapq.heappush(self._transit, (time, order, record))

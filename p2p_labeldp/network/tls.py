@@ -42,7 +42,7 @@ from p2p_labeldp.network.frames import (
 from p2p_labeldp.network.links import OVERHEAD, Link
 from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.network.words import plain, whence, why
-from p2p_labeldp.protocol.messages import MAX_FRAME, Refused
+from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
 
 BATCH = 1 << 18  # bytes per write: 16 TLS records, enough to make the cost of a write small
 MAX_HELD = 1 << 24  # bytes arrived and not yet received: sixteen of the largest frames
@@ -329,7 +329,7 @@ class Transport:
         await stream.handshake()
         identity = identity_of(stream.tls)
         if dialled is not None and identity.key != dialled.key:
-            raise Refused("misdirected", f"here is {identity.name}, known as {identity.key}, and not {dialled.key}")
+            raise Refused(Fault.MISDIRECTED, f"here is {identity.name}, known as {identity.key}, and not {dialled.key}")
         key = facts["peer"] = identity.key
         version, digest, run = self._greeting(identity)
         received = self._peers[key].link.taken if key in self._peers else 0
@@ -345,7 +345,7 @@ class Transport:
                 self._left(self._peers[key], facts["address"], first.reason)
             raise ConnectionError(plain(first.reason))
         if not isinstance(first, Open):
-            raise Refused("out_of_order", "the first frame must be an Open")
+            raise Refused(Fault.OUT_OF_ORDER, "the first frame must be an Open")
         self._admit(identity, first)
         if dialled is not None and dialled.address is None:
             raise ConnectionError("nobody wants it any more")
@@ -446,7 +446,7 @@ class Transport:
             elif isinstance(frame, Ack):
                 peer.link.acknowledged(frame.received)
             elif isinstance(frame, Open):
-                raise Refused("out_of_order", "an Open comes once, at the beginning")
+                raise Refused(Fault.OUT_OF_ORDER, "an Open comes once, at the beginning")
 
     def _left(self, peer: _Peer, where: str, reason: str) -> None:
         self.refusals[peer.key] = plain(reason)

@@ -19,6 +19,7 @@ from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.paper import lemma_epsilon
 from p2p_labeldp.privacy.parameters import Parameters
 from p2p_labeldp.privacy.profile import Found, Profile, met
+from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
 from p2p_labeldp.privacy.views import VIEWS, View
 from p2p_labeldp.privacy.worst import WORK
 
@@ -58,6 +59,17 @@ class Account:
         wanted = np.asarray(epsilons, dtype=np.float64)
         deltas = [self.get_delta(float(epsilon)).delta for epsilon in wanted.ravel()]
         return np.array(deltas).reshape(wanted.shape)
+
+    def trade_off(self, rates: npt.ArrayLike) -> Floats:
+        """The least false negative rate of whoever tells two neighbours apart at each false positive rate (f-DP)."""
+        return trade_off(self._deltas(), rates)
+
+    def renyi(self, orders: npt.ArrayLike) -> Floats:
+        """An upper bound on the Renyi divergence between neighbours, for each order from 1 on (RDP)."""
+        return renyi(self._deltas(), orders, self.get_epsilon(0.0).epsilon)
+
+    def _deltas(self) -> Curve:
+        return Curve(lambda epsilon: self.get_delta(epsilon).delta, self.local_epsilon)
 
 
 def account(

@@ -81,11 +81,14 @@ def _deviance(counts: Floats, mean: Floats) -> Floats:
     return result
 
 
+_LEAST_CHANCE = 1e-290  # less is nothing beside what every sum is rounded up by, and would overflow a ratio
+
+
 def log_pmf(counts: npt.ArrayLike, trials: npt.ArrayLike, chance: float) -> Floats:
     """Logarithms of the binomial point masses at ``counts``, all of them within 0..trials."""
     k, n = np.asarray(counts, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    if chance <= 0 or chance >= 1:
-        return np.where(k == (0 if chance <= 0 else n), 0.0, -np.inf)
+    if chance < _LEAST_CHANCE or chance >= 1:
+        return np.where(k == (n if chance >= 1 else 0), 0.0, -np.inf)
     rest = n - k
     inner = (k > 0) & (rest > 0)
     many = np.maximum(n, 1.0)

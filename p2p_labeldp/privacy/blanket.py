@@ -49,6 +49,9 @@ _MANY = 400
 _POINTS = np.array([-5.0, -3.7, -2.9, -2.2, -1.7, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.7, 2.2, 2.9, 3.7, 5.0])
 
 
+_FARTHER = 5.0 * 1.3 ** np.arange(1, 12)
+
+
 class Cell(NamedTuple):
     """C coins, the last of them right with each of ``right`` at ``weights``."""
 
@@ -104,7 +107,7 @@ class Blanket:
         above = np.cumsum(total[::-1])[::-1]
         last = int(coins[np.argmax(above <= _FEW)] if above[-1] <= _FEW else coins[-1])
         found, missing = [], 5 * tail
-        points = _POINTS if coarse <= 1 and counts[-1] < _MANY else _POINTS[::2] if coarse <= 4 else _POINTS[2::4]
+        points = _POINTS if coarse <= 1 and counts[-1] < _MANY else _POINTS[::2] if coarse <= 4 else _POINTS[::4]
         for first, end in _groups(coins, start, last, _COARSE * coarse):
             if coins[first] > 0:
                 right, shares = _spread(gain[:, first:end], weights[:, first:end], points)
@@ -161,7 +164,8 @@ def _spread(values: Floats, weights: Floats, around: Floats) -> tuple[Floats, Fl
         return np.array([high]), np.array([weights.sum()])
     mean = float(weights @ values / weights.sum())
     deviation = math.sqrt(float(weights @ (values - mean) ** 2 / weights.sum()))
-    inner = mean + deviation * around
+    inner = mean + deviation * np.concatenate([-_FARTHER, around, _FARTHER])
+    inner.sort()
     points = np.concatenate([[low], inner[(inner > low) & (inner < high)], [high]])
     place = np.clip(np.searchsorted(points, values, side="right") - 1, 0, points.size - 2)
     upper = np.clip((values - points[place]) / (points[place + 1] - points[place]), 0.0, 1.0)

@@ -28,6 +28,8 @@ _CLONES_TAIL = 1e-11
 # Rounding of the first look, which tells where to look; and of composed rounds, whose losses are many.
 _GLANCE = 8.0
 _COMPOSED = 3.0
+# What is cut where a delta is wanted, and how coarse its tables are: the next where the last was not small enough.
+_LEVELS = ((1e-15, 1.0), (1e-60, 6.0), (1e-200, 16.0))
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,16 @@ class Bound:
 
     def delta(self, epsilon: float, largest: float) -> float:
         """The least delta that is proved at ``epsilon``, where ``largest`` is known to hold."""
-        largest = max(largest, SMALLEST_DELTA)
-        value = float(self.clones(largest * _CLONES_TAIL).deltas(epsilon).max())
+        # Rounded, so that the points of a curve share their tables.
+        small = 10.0 ** (6 * math.floor(math.log10(max(largest, SMALLEST_DELTA)) / 6))
+        value = float(self.clones(small * _CLONES_TAIL).deltas(epsilon).max())
         if self.labels == 2:
-            return min(largest, value)
-        tail = largest
-        for _ in range(8):
-            # Tails on a grid, so that the points of a curve share their tables.
-            tail = 10.0 ** (6 * round(math.log10(tail * 1e-9) / 6))
-            pairs = self.blanket(tail)
-            found = float(pairs.deltas(epsilon).max())
-            value = min(value, found)
-            if tail <= 1e-5 * found or tail < SMALLEST_DELTA:
-                break
+            return value
+        for tail, coarse in _LEVELS:
+            if tail <= 1e-5 * min(value, largest):
+                value = min(value, float(self.blanket(tail, coarse).deltas(epsilon).max()))
+                if tail <= 1e-5 * value:
+                    break
         return value
 
     def blanket(self, tail: float, coarse: float = 1.0) -> Pairs:
@@ -85,23 +84,28 @@ class Bound:
 
     def clones(self, delta: float) -> Pairs:
         """The pair of the first release."""
-        tail, n, noise = delta * _CLONES_TAIL, self.cluster_size, self.noise
-        each = tail / (4 * self.fresh) if self.fresh > 1 else tail
-        if self.view == "shuffle":
-            shuffled = Clones.variation_ratio(n - 1, noise)
-            if self.fresh == 1:
-                return shuffled.pairs(tail)
-            parts = [(w, shuffled.labels(c).rows(c // 2, c // 2, each)) for w, c in shuffled.groups(each)]
-            return fresh_mixture(parts, 0.0, noise, 3 * each, self.fresh, each)
-        known, seen = hidden_chance(n, self.colluders, self.at_once, delta)
-        honest = n - self.colluders
-        pairs = SampledClones(honest - known - 1, honest * self.at_once, self.theta / n, noise).pairs(each)
-        if self.fresh == 1:
-            return MixedPairs(pairs, seen, noise)
-        return fresh_mixture(pairs.parts(), seen, noise, 3 * each, self.fresh, each)
+        return _clones(self, delta)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
+def _clones(bound: Bound, delta: float) -> Pairs:
+    tail, n, noise = delta * _CLONES_TAIL, bound.cluster_size, bound.noise
+    each = tail / (4 * bound.fresh) if bound.fresh > 1 else tail
+    if bound.view == "shuffle":
+        shuffled = Clones.variation_ratio(n - 1, noise)
+        if bound.fresh == 1:
+            return shuffled.pairs(tail)
+        parts = [(w, shuffled.labels(c).rows(c // 2, c // 2, each)) for w, c in shuffled.groups(each)]
+        return fresh_mixture(parts, 0.0, noise, 3 * each, bound.fresh, each)
+    known, seen = hidden_chance(n, bound.colluders, bound.at_once, delta)
+    honest = n - bound.colluders
+    pairs = SampledClones(honest - known - 1, honest * bound.at_once, bound.theta / n, noise).pairs(each)
+    if bound.fresh == 1:
+        return MixedPairs(pairs, seen, noise)
+    return fresh_mixture(pairs.parts(), seen, noise, 3 * each, bound.fresh, each)
+
+
+@lru_cache(maxsize=3)
 def _blanket(bound: Bound, tail: float, coarse: float) -> Pairs:
     n, noise = bound.cluster_size, bound.noise
     if bound.fresh > 1:

@@ -180,14 +180,11 @@ class Profile:
         """The least delta at ``epsilon``."""
         if self.noise.high == self.noise.low or self.chance == 0:
             return Found(0.0, "exact")
-        if epsilon >= self.local_epsilon:
+        if epsilon >= self.local_epsilon or self.noise.low == 0:
             return Found(self.certain_delta, "exact", 1e-15)
-        if self.noise.low > 0 or self.view in CLOSED_FORM:
-            cap = self._cap_delta(epsilon)
-            if self.view in CLOSED_FORM:
-                return cap
-        else:
-            cap = Found(self.certain_delta, "upper_bound", self.certain_delta)
+        cap = self._cap_delta(epsilon)
+        if self.view in CLOSED_FORM:
+            return cap
         family = self._family(cap.value)
         if family is None:
             found = _bounded(self.bounds.delta(epsilon, cap.value))

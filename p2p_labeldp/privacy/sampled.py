@@ -76,7 +76,7 @@ class Sampled:
     def _tabulate(self, rows: list[_Row]) -> None:
         """F1/F0 and both tail sums for each row, each kept x and each k from x/2 up."""
         most = max((row.kept.size for row in rows), default=1)
-        half = max((row.where.high - int(row.kept[0]) // 2 for row in rows), default=0) + 1
+        half = max([0, *(row.where.high - int(row.kept[0]) // 2 for row in rows)]) + 1
         shape = (len(rows), most)
         zero, one = np.zeros((*shape, half)), np.zeros((*shape, half))
         self._arrive, beyond = np.zeros(shape), np.zeros(shape)

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol.messages import Refused
+from p2p_labeldp.protocol.messages import Fault, Refused
 
 _BLOCK = 4096  # users measured against all centres at once
 # k-means works in single precision: 2^-24 times the root of the number of features, at most 256, with room to spare.
@@ -54,13 +54,13 @@ class AssignmentCheck:
         self.require_open()
         width = len(next(iter(self._claims.values()), features))
         if len(features) != width:
-            raise Refused("malformed", f"a centre of {len(features)} features in place of {width}")
+            raise Refused(Fault.MALFORMED, f"a centre of {len(features)} features in place of {width}")
         self._centres.append((cluster, features))
 
     def require_open(self) -> None:
         """Refuse what comes after users were told that they may begin."""
         if self._distrusted is not None:
-            raise Refused("out_of_order", "users have begun; centres and rosters come before")
+            raise Refused(Fault.OUT_OF_ORDER, "users have begun; centres and rosters come before")
 
     def trusts(self, cluster: int, rosters: Mapping[int, Sequence[int]]) -> bool:
         if self._distrusted is None:

@@ -2,9 +2,12 @@
 
     HELLOS --every hello, or the limit--> EXCHANGE --every done, or the limit--> ... --> OVER
 
-A user says when she is done with a round, and whether she reported, so that the learner can be told
-how many reports to expect. That tells the coordinator nothing that depends on a label. Who has not
-spoken when a wait's limit is over counts as missing; the others go on.
+A user says when she is done with a round, and whether she would report. That tells the coordinator nothing that
+depends on a label. Who has not spoken when a wait's limit is over counts as missing; the others go on. Then the
+round is closed for everyone: the learner is told whose reports count, and each of those that she may report.
+
+Where the mechanism has a target for epsilon, a cluster of which someone is missing no longer keeps it, since who
+reports then tells of whom she could ask. Such a cluster is withheld: its users report nothing from that round on.
 
 Where users check their assignment it publishes the centres of its clusters, and all rosters before anyone begins.
 
@@ -22,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.exchange import Rosters
+from p2p_labeldp.protocol.collection import closed_parts
 from p2p_labeldp.protocol.messages import (
     HOST,
     LEARNER,
@@ -29,8 +33,8 @@ from p2p_labeldp.protocol.messages import (
     VERSION,
     Assignment,
     Centre,
-    Closed,
     Done,
+    Fault,
     Features,
     Goodbye,
     Hello,
@@ -51,12 +55,19 @@ Clusterer = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.intege
 Centres = Callable[[], Iterable[tuple[int, NDArray[np.float32]]]]
 """The cells of the clustering that was just made: each with its cluster, and the features at its centre."""
 
+Target = Callable[[int], bool]
+"""Whether a cluster of so many users, all of whom take part, keeps to the epsilon that was asked for."""
+
+_UNHEARD, _DROPPED, _REPORTS, _ABSTAINED = range(4)
+_SAID = {"dropped": _DROPPED, "reported": _REPORTS, "abstained": _ABSTAINED}
+
 
 @dataclass
 class Attendance:
     """Who took part in one round, as far as the coordinator was told."""
 
     outcomes: dict[str, int] = field(default_factory=lambda: {"reported": 0, "dropped": 0, "abstained": 0})
+    """How many users report, dropped what they got or abstained; ``withheld``, who would report but may not."""
     missing: list[int] = field(default_factory=list)
 
 
@@ -70,7 +81,9 @@ class Coordinator:
         hello_limit: float,
         round_limit: float,
         told: int = LEARNER,
+        target: Target | None = None,
     ) -> None:
+        """``told`` is who gathers the labels; ``target`` is None where no epsilon was asked for."""
         self.users = users
         self.rounds = rounds
         self.phase = HELLOS
@@ -83,10 +96,13 @@ class Coordinator:
         self.centres: Centres | None = None
         """What is published so that users can check their assignment; None where they do not."""
         self._cluster = cluster
-        self._told = told  # who is told that a round is closed
+        self.withheld: list[int] = []
+        """Clusters that release nothing, ascending: without all of their users they do not keep the target."""
+        self._told = told
+        self._target = target
         self._limits = {HELLOS: hello_limit, EXCHANGE: round_limit}
         self._features = np.zeros((users, features), dtype=np.float32)
-        self._heard = bytearray(users)  # hello of this user, then done of this round
+        self._heard = bytearray(users)  # hello of this user, then what she said of this round
         self._awaited = users
         # Cluster by cluster, so that a host hears a broadcast to one cluster all at once.
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -113,7 +129,7 @@ class Coordinator:
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
         handler = _HANDLERS.get(type(message))
         if handler is None or not 0 <= sender < self.users:
-            raise Refused("misdirected", f"the coordinator takes no {kind_of(message)} from {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"the coordinator takes no {kind_of(message)} from {name_of(sender)}")
         return handler(self, sender, message)
 
     def expire(self) -> Iterable[Outgoing]:
@@ -126,14 +142,14 @@ class Coordinator:
 
     def _hello(self, sender: int, message: Hello) -> Iterable[Outgoing]:
         if message.version != VERSION:
-            raise Refused("malformed", f"protocol version {message.version}, but this is {VERSION}")
+            raise Refused(Fault.MALFORMED, f"protocol version {message.version}, but this is {VERSION}")
         if self.phase != HELLOS:
-            raise Refused("out_of_order", f"{name_of(sender)} says hello after users were assigned")
+            raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} says hello after users were assigned")
         if self._heard[sender]:
-            raise Refused("duplicate", f"{name_of(sender)} said hello already")
+            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} said hello already")
         row = message.features.row
         if len(row) != self._features.shape[1]:
-            raise Refused("malformed", f"{len(row)} features in place of {self._features.shape[1]}")
+            raise Refused(Fault.MALFORMED, f"{len(row)} features in place of {self._features.shape[1]}")
         self._features[sender] = row
         self._heard[sender] = 1
         self._awaited -= 1
@@ -145,7 +161,8 @@ class Coordinator:
         self.absent = np.flatnonzero(heard == 0).tolist()
         if len(self._present) == 0:
             self.phase = OVER
-            return iter([(self._told, Closed(round_, 0)) for round_ in range(self.rounds)])
+            nobody = np.zeros(self.users, dtype=np.bool_)
+            return ((self._told, part) for round_ in range(self.rounds) for part in closed_parts(round_, nobody))
         self.clusters[self._present] = self._cluster(self._present, self._features[self._present])
         self._features = self._features[:0]
         self._start_round(0)
@@ -175,8 +192,10 @@ class Coordinator:
 
     def _roster_parts(self, cluster: int, members: NDArray[np.int64]) -> Iterator[Outgoing]:
         for first in range(0, len(members), ROSTER_PART):
-            part = members[first : first + ROSTER_PART].astype("<i8").tobytes()
-            yield HOST, Roster(cluster, first, part)
+            part = Roster(cluster, first, members[first : first + ROSTER_PART].astype("<i8").tobytes())
+            yield HOST, part
+            if self._told != LEARNER:  # whose work goes by clusters
+                yield self._told, part
 
     def _start_round(self, round_: int) -> None:
         self.phase = EXCHANGE
@@ -187,31 +206,57 @@ class Coordinator:
 
     def _done(self, sender: int, message: Done) -> Iterable[Outgoing]:
         if self.phase != EXCHANGE or message.round != self.round or self.clusters[sender] < 0:
-            raise Refused("out_of_order", f"{name_of(sender)} is done with round {message.round} at the wrong time")
+            raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} is done with round {message.round} at the wrong time")
         if self._heard[sender]:
-            raise Refused("duplicate", f"{name_of(sender)} was done already with round {message.round}")
-        self._heard[sender] = 1
-        self.attendance[-1].outcomes[message.outcome] += 1
+            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} was done already with round {message.round}")
+        self._heard[sender] = _SAID[message.outcome]
         self._awaited -= 1
         return self._close() if self._awaited == 0 else ()
 
     def _close(self) -> Iterator[Outgoing]:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
-        self.attendance[-1].missing = sorted(self._present[heard[self._present] == 0].tolist())
-        closed = self._told, Closed(self.round, self.attendance[-1].outcomes["reported"])
+        attendance = self.attendance[-1]
+        said = np.bincount(heard[self._present], minlength=len(_SAID) + 1).tolist()
+        attendance.outcomes |= {outcome: said[code] for outcome, code in _SAID.items()}
+        if said[_UNHEARD]:
+            attendance.missing = sorted(self._present[heard[self._present] == _UNHEARD].tolist())
+        release = heard == _REPORTS
+        if self._target is not None:
+            self._withhold(heard, self._target)
+            kept_back = release & np.isin(self.clusters, self.withheld)
+            if kept_back.any():
+                release &= ~kept_back
+                attendance.outcomes["reported"] = int(release.sum())
+                attendance.outcomes["withheld"] = int(kept_back.sum())
+        closed = closed_parts(self.round, release)
         if self.round + 1 < self.rounds:
             self._start_round(self.round + 1)
-            return self._broadcast(closed, Round(self.round))
+            return self._broadcast(closed, release, Round(self.round, False), Round(self.round, True))
         self.phase = OVER
-        return self._broadcast(closed, Goodbye())
+        return self._broadcast(closed, release, Goodbye(False), Goodbye(True))
 
-    def _broadcast(self, first: Outgoing, message: Message) -> Iterator[Outgoing]:
-        yield first
+    def _withhold(self, heard: NDArray[np.uint8], target: Target) -> None:
+        """Clusters that do not keep the target release nothing any more; those that abstain have nothing to release."""
+        present = self._present
+        clusters, said = self.clusters[present], heard[present]
+        sizes = np.bincount(clusters)
+        missing = np.bincount(clusters[said == _UNHEARD], minlength=len(sizes)) > 0
+        takes_part = np.bincount(clusters[(said == _REPORTS) | (said == _DROPPED)], minlength=len(sizes)) > 0
+        keeps = {size: target(size) for size in np.unique(sizes[takes_part]).tolist()}
+        fails = missing | np.array([not keeps.get(size, True) for size in sizes.tolist()])
+        self.withheld = sorted({*self.withheld, *np.flatnonzero(takes_part & fails).tolist()})
+
+    def _broadcast(
+        self, closed: Iterable[Message], release: NDArray[np.bool_], stays: Message, reports: Message
+    ) -> Iterator[Outgoing]:
+        """To whoever gathers the labels, to every user, and last to the host, for whom everyone has then been told."""
+        for part in closed:
+            yield self._told, part
         for start in range(0, len(self._present), ROSTER_PART):
-            for user in self._present[start : start + ROSTER_PART].tolist():
-                yield user, message
-        if type(message) is Goodbye:
-            yield HOST, message
+            users = self._present[start : start + ROSTER_PART]
+            for user, hers in zip(users.tolist(), release[users].tolist(), strict=True):
+                yield user, reports if hers else stays
+        yield HOST, stays
 
 
 _HANDLERS: dict[type, Callable[[Coordinator, int, Any], Iterable[Outgoing]]] = {

@@ -2,7 +2,8 @@
 
 Users learn their cluster, its size and their own place; the list of members travels once per host, so
 that the cost of a broadcast stays linear in the number of users. What users do for themselves is settled here
-too, once for all of them.
+too, once for all of them. A `round` or `goodbye` to the host comes after those to its users: the round before is
+closed for all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ from numpy.typing import NDArray
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.checking import AssignmentCheck
-from p2p_labeldp.protocol.messages import COORDINATOR, Centre, Goodbye, Message, Outgoing, Refused, Roster, name_of
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    Centre,
+    Fault,
+    Goodbye,
+    Message,
+    Outgoing,
+    Refused,
+    Roster,
+    Round,
+    kind_of,
+    name_of,
+)
 from p2p_labeldp.scenario import Clusters, Defences
 
 
@@ -23,12 +36,15 @@ class Host:
     """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
 
     __slots__ = (
-        "_block", "_coins", "_first", "_last", "_round", "check", "left", "one_answer", "parameters", "rosters",
+        "_block", "_coins", "_first", "_last", "_round", "check", "closed", "left", "one_answer", "parameters",
+        "rosters",
     )  # fmt: skip
 
     def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int) -> None:
         self.parameters = parameters
         self.rosters: dict[int, array[int]] = {}
+        self.closed = 0
+        """How many rounds are closed for all of its users."""
         self.left = False
         self.one_answer = True
         """Whether a second ask of the same user in a round is refused."""
@@ -61,33 +77,39 @@ class Host:
 
     def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
         if sender != COORDINATOR:
-            raise Refused("misdirected", f"a host takes orders from the coordinator, not {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"a host takes orders from the coordinator, not {name_of(sender)}")
         if type(message) is Roster:
             self._enrol(message)
         elif type(message) is Centre and self.check is not None:
             self.check.centre(message.cluster, message.features.row)
+        elif type(message) is Round:
+            if self.left or message.round != self.closed + 1:
+                fault = Fault.DUPLICATE if message.round <= self.closed else Fault.OUT_OF_ORDER
+                raise Refused(fault, f"round {message.round} cannot follow round {self.closed}")
+            self.closed += 1
         elif type(message) is Goodbye:
             if self.left:
-                raise Refused("duplicate", "the host was dismissed already")
+                raise Refused(Fault.DUPLICATE, "the host was dismissed already")
             self.left = True
+            self.closed += 1
         else:
-            raise Refused("misdirected", "a host takes rosters")
+            raise Refused(Fault.MISDIRECTED, f"a host takes no {kind_of(message)}")
         return ()
 
     def _enrol(self, part: Roster) -> None:
         if self.check is not None:
             self.check.require_open()
         if len(part.members) % 8:
-            raise Refused("malformed", "a roster's members take 8 bytes each")
+            raise Refused(Fault.MALFORMED, "a roster's members take 8 bytes each")
         ids = np.frombuffer(part.members, dtype="<i8")
         known = self.rosters.get(part.cluster)
         places = 0 if known is None else len(known)
         if part.first < places:
-            raise Refused("duplicate", f"places from {part.first} of cluster {part.cluster} are known")
+            raise Refused(Fault.DUPLICATE, f"places from {part.first} of cluster {part.cluster} are known")
         if part.first > places:
-            raise Refused("out_of_order", f"place {places} of cluster {part.cluster} comes next")
+            raise Refused(Fault.OUT_OF_ORDER, f"place {places} of cluster {part.cluster} comes next")
         # Ascending, so that no user is listed twice to make a cluster look larger than it is.
         before = known[-1] if known else -1
         if len(ids) == 0 or np.diff(ids, prepend=before).min() <= 0:
-            raise Refused("malformed", "a roster lists user ids from 0 up, each once, in ascending order")
+            raise Refused(Fault.MALFORMED, "a roster lists user ids from 0 up, each once, in ascending order")
         self.rosters.setdefault(part.cluster, array("q")).frombytes(ids.astype(np.int64).tobytes())

@@ -1,30 +1,36 @@
 """The learner's side of the protocol: gathers reports until it has everything it will get.
 
-The coordinator closes a round with the number of reports its users say they sent; the learner is
-complete when every round is closed and that many reports of it have arrived. If some are lost, the
-limit on the wait completes it.
+The coordinator closes a round with the list of those who report; the learner is complete when every round is
+closed and the reports of all on the lists have arrived. If some are lost, the limit on the wait completes it. Nobody
+else's report is taken.
+
+Where labels go through a curator or a shuffler, that party closes the round and passes the labels on; a curator may
+publish a label distribution for each cluster besides.
 """
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.protocol.collection import Collection
 from p2p_labeldp.protocol.messages import (
+    AUDITOR,
     COORDINATOR,
     Closed,
+    ClusterShares,
+    Fault,
     Message,
     Outgoing,
+    Refusal,
     Refused,
     Release,
     Report,
     kind_of,
     name_of,
 )
-
-_NOTHING = -1
 
 
 class Learner:
@@ -43,13 +49,10 @@ class Learner:
         self.stage = 0
         """How many rounds are closed; the limit on waiting starts anew when this changes."""
         self.expired = False
-        # 16-bit labels; -1 where nothing was reported. One array per round, indexed by user.
-        self._reports = [array("h", [_NOTHING]) * users for _ in range(rounds)]
-        self._received = [0] * rounds
-        self._expected: list[int | None] = [None] * rounds  # known once a round is closed
-        self._outstanding = 0  # reports of closed rounds that have not arrived
+        self._collected = [Collection(users, labels, round_) for round_ in range(rounds)]
+        self._shares: dict[int, NDArray[np.float64]] = {}
         self._limits = (rounds_limit, report_limit)
-        self._teller = teller  # who closes rounds: a keeper of labels, where there is one, passes them on too
+        self._teller = teller  # who closes rounds: where labels go through a curator or a shuffler, that party
 
     @property
     def limit(self) -> float:
@@ -58,17 +61,40 @@ class Learner:
 
     @property
     def finished(self) -> bool:
-        return self.expired or (self.stage == self.rounds and self._outstanding == 0)
+        return self.expired or (
+            self.stage == self.rounds and self._all_shares and all(each.complete for each in self._collected)
+        )
 
-    def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
-        if type(message) is Report and self._teller == COORDINATOR:
-            self._report(sender, message.round, message.label)
-        elif type(message) is Release and sender == self._teller:
-            self._report(message.user, 0, message.label)
-        elif type(message) is Closed and sender == self._teller:
-            self._close(message)
+    @property
+    def shares(self) -> NDArray[np.float64] | None:
+        """The published label distribution of every cluster, (clusters, labels); None where nobody published all."""
+        if not self._shares or not self._all_shares:
+            return None
+        found = np.zeros((max(self._shares) + 1, self.labels))
+        for cluster, row in self._shares.items():
+            found[cluster] = row
+        return found
+
+    @property
+    def _all_shares(self) -> bool:
+        return len(self._shares) == max((each.shares for each in self._collected), default=0)
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        kind = type(message)
+        if kind is Report and self._teller == COORDINATOR:
+            assert isinstance(message, Report)
+            self._take(sender, message.round, message.label)
+        elif kind is Release and sender == self._teller != COORDINATOR:
+            assert isinstance(message, Release)
+            self._take(message.user, 0, message.label)
+        elif kind is Closed and sender == self._teller:
+            assert isinstance(message, Closed)
+            return self._close(message)
+        elif kind is ClusterShares and sender == self._teller != COORDINATOR:
+            assert isinstance(message, ClusterShares)
+            self._publish(message)
         else:
-            raise Refused("misdirected", f"the learner takes no {kind_of(message)} from {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"the learner takes no {kind_of(message)} from {name_of(sender)}")
         return ()
 
     def expire(self) -> tuple[Outgoing, ...]:
@@ -77,37 +103,38 @@ class Learner:
 
     def reports(self, round_: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(user ids ascending, their labels) of one round."""
-        labels = np.frombuffer(self._reports[round_], dtype=np.int16)
-        users = np.flatnonzero(labels != _NOTHING)
-        return users, labels[users].astype(np.int64)
+        return self._collected[round_].counting()
 
-    def _report(self, sender: int, round_: int, label: int) -> None:
-        if not 0 <= sender < self.users:
-            raise Refused("misdirected", f"{name_of(sender)} holds no example")
-        if not 0 <= round_ < len(self._reports):
-            raise Refused("out_of_order", f"there is no round {round_}")
-        if not 0 <= label < self.labels:
-            raise Refused("malformed", f"label {label} is not below {self.labels}")
-        reports = self._reports[round_]
-        if reports[sender] != _NOTHING:
-            raise Refused("duplicate", f"{name_of(sender)} reported already in round {round_}")
-        expected = self._expected[round_]
-        if expected is not None:
-            if self.expired or self._received[round_] == expected:
-                raise Refused("out_of_order", f"round {round_} is closed")
-            self._outstanding -= 1
-        reports[sender] = label
-        self._received[round_] += 1
+    def lost(self, round_: int) -> list[int]:
+        """Users whose reports of a round were announced and have not come."""
+        return self._collected[round_].lost()
 
-    def _close(self, message: Closed) -> None:
-        """Rounds may be closed in any order: messages overtake each other."""
+    def _take(self, user: int, round_: int, label: int) -> None:
+        if not 0 <= round_ < self.rounds:
+            raise Refused(Fault.OUT_OF_ORDER, f"there is no round {round_}")
+        if self.expired:
+            raise Refused(Fault.OUT_OF_ORDER, "the wait for reports is over")
+        self._collected[round_].take(user, label)
+
+    def _close(self, message: Closed) -> Sequence[Outgoing]:
+        """Rounds, and the parts of each, may come in any order: messages overtake each other."""
         if not 0 <= message.round < self.rounds:
-            raise Refused("out_of_order", f"there is no round {message.round}")
-        if self._expected[message.round] is not None:
-            raise Refused("duplicate", f"round {message.round} was closed already")
-        # More than announced may have arrived: a user's report can outlive her lost word to the coordinator.
-        received = self._received[message.round]
-        expected = max(message.reports, received)
-        self._expected[message.round] = expected
-        self._outstanding += expected - received
-        self.stage += 1
+            raise Refused(Fault.OUT_OF_ORDER, f"there is no round {message.round}")
+        collected = self._collected[message.round]
+        left_out = collected.close(message)
+        self.stage += collected.closed
+        kind = "report" if self._teller == COORDINATOR else "release"
+        reason = f"does not count in round {message.round}"
+        return [(AUDITOR, Refusal(user, kind, Fault.OUT_OF_ORDER, reason)) for user in left_out]
+
+    def _publish(self, message: ClusterShares) -> None:
+        if len(message.values) != 8 * self.labels:
+            raise Refused(Fault.MALFORMED, f"{len(message.values)} bytes are not the shares of {self.labels} labels")
+        if message.cluster >= self.users:
+            raise Refused(Fault.MALFORMED, f"there are fewer clusters than {message.cluster + 1}")
+        if message.cluster in self._shares:
+            raise Refused(Fault.DUPLICATE, f"the shares of cluster {message.cluster} are known")
+        row = np.frombuffer(message.values, dtype="<f8").astype(np.float64)
+        if not np.isfinite(row).all():
+            raise Refused(Fault.MALFORMED, "shares must be finite numbers")
+        self._shares[message.cluster] = row

@@ -8,37 +8,50 @@ depends on state (who may send it, and when) is checked by the role that receive
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 1
+VERSION = 2
 
-COORDINATOR, LEARNER, AUDITOR, HOST, KEEPER = -1, -2, -3, -4, -5
-PARTIES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR, "host": HOST, "keeper": KEEPER}
+COORDINATOR, LEARNER, AUDITOR, HOST, CURATOR, SHUFFLER = -1, -2, -3, -4, -5, -6
+PARTIES = {
+    "coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR, "host": HOST, "curator": CURATOR,
+    "shuffler": SHUFFLER,
+}  # fmt: skip
 
 MAX_FEATURES = 1 << 16  # 256 KiB of float32: larger than any picture or table row we load
 ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame needs more than 1 MiB
+CLOSED_PART = 1 << 16  # bytes of a bitmap, one bit for each user: half a million of them in 64 KiB
 MAX_FRAME = 1 << 20  # bytes; a roster part is the largest message and takes half of it
 
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  # user ids, places and sizes
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=10_000)]
-Label = Annotated[int, msgspec.Meta(ge=0, lt=2**15)]
+MAX_LABELS = 1 << 15
+Label = Annotated[int, msgspec.Meta(ge=0, lt=MAX_LABELS)]
 Outcome = Literal["reported", "dropped", "abstained"]
 
 
-FAULTS = ("malformed", "oversized", "out_of_order", "duplicate", "misdirected")
+class Fault(StrEnum):
+    """What may be wrong with a message; the code stands on the wire, in traces and in logs."""
+
+    MALFORMED = "malformed"
+    OVERSIZED = "oversized"
+    OUT_OF_ORDER = "out_of_order"
+    DUPLICATE = "duplicate"
+    MISDIRECTED = "misdirected"
 
 
 class Refused(Exception):
-    """A peer's message that its receiver will not act on, for one of FAULTS; the receiver goes on."""
+    """A peer's message that its receiver will not act on; the receiver stays as it was."""
 
-    def __init__(self, fault: str, detail: str) -> None:
-        assert fault in FAULTS, fault
+    def __init__(self, fault: Fault, detail: str) -> None:
         super().__init__(f"{fault}: {detail}")
         self.fault = fault
+        self.detail = detail
 
 
 class Features:
@@ -96,7 +109,10 @@ class Assignment(Message, frozen=True, tag="assignment"):
 
 
 class Round(Message, frozen=True, tag="round"):
+    """The round before is closed for everyone; ``release`` says whether she reports what she was answered in it."""
+
     round: RoundNumber
+    release: bool
 
 
 class Ask(Message, frozen=True, tag="ask"):
@@ -128,30 +144,43 @@ class Done(Message, frozen=True, tag="done"):
 
 
 class Closed(Message, frozen=True, tag="closed"):
+    """Whose labels of a round count; ``protocol.collection`` makes these messages and reads them."""
+
     round: RoundNumber
-    reports: Index
+    first: Index
+    counted: Annotated[bytes, msgspec.Meta(max_length=CLOSED_PART)]  # bit i, lowest first: user `first` + i counts
+    shares: Index  # how many `shares` come with the round
+
+
+class ClusterShares(Message, frozen=True, tag="shares"):
+    """The label distribution that a curator publishes for a cluster."""
+
+    cluster: Index
+    values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):
-    pass
+    """The last round is closed for everyone; ``release`` as in a `Round`."""
+
+    release: bool
 
 
 class Refusal(Message, frozen=True, tag="refusal"):
+    """``about`` sent the message of that kind; the reason is for people."""
+
     about: int
     kind: str
+    fault: Fault
     reason: str
 
 
 AnyMessage = (
-    Hello | Centre | Roster | Assignment | Round | Ask | Answer | Report | Submit | Release | Done | Closed | Goodbye
-    | Refusal
+    Hello | Centre | Roster | Assignment | Round | Ask | Answer | Report | Submit | Release | Done | Closed
+    | ClusterShares | Goodbye | Refusal
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = (
     Hello, Roster, Assignment, Round, Ask, Answer, Report,
-    Submit,
-    Release,
-    Done, Closed, Goodbye, Refusal,
-    Centre,
+    Submit, ClusterShares, Release, Done, Closed, Goodbye, Refusal, Centre,
 )  # fmt: skip
 KINDS: dict[str, tuple[str, ...]] = {str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES}
 Outgoing = tuple[int, Message]  # (receiver, message)
@@ -190,20 +219,46 @@ def features_from_wire(kind: type, value: object) -> object:
     raise ValueError("features must be bytes")
 
 
+# MessagePack writes small numbers shorter, so that a message's size would tell something of its label. On the wire
+# labels are written as 16-bit numbers, whatever they are; who reads them sees numbers like any other.
+_WIDE: dict[type[Message], Any] = {
+    kind: msgspec.defstruct(
+        kind.__name__,
+        [(name, msgspec.Raw if name == "label" else int) for name in kind.__struct_fields__],
+        bases=(Message,),
+        frozen=True,
+        tag=str(kind.__struct_config__.tag),
+    )
+    for kind in MESSAGES
+    if "label" in kind.__struct_fields__
+}
+_UINT16 = b"\xcd"
+
+
+def wide(message: Message) -> Message:
+    """The message as it is encoded for the wire: its size does not depend on a label."""
+    kind = _WIDE.get(type(message))
+    if kind is None:
+        return message
+    *others, label = msgspec.structs.astuple(message)  # the label comes last
+    found: Message = kind(*others, msgspec.Raw(_UINT16 + label.to_bytes(2, "big")))
+    return found
+
+
 _encoder = msgspec.msgpack.Encoder(enc_hook=features_to_wire)
 _decoder = msgspec.msgpack.Decoder(Envelope, dec_hook=features_from_wire)
 
 
 def encode(envelope: Envelope) -> bytes:
     """One frame."""
-    return _encoder.encode(envelope)
+    return _encoder.encode((envelope.sender, envelope.receiver, wide(envelope.message)))
 
 
 def decode(frame: bytes) -> Envelope:
     """Read one frame from a peer, or refuse it."""
     if len(frame) > MAX_FRAME:
-        raise Refused("oversized", f"a frame takes at most {MAX_FRAME} bytes, not {len(frame)}")
+        raise Refused(Fault.OVERSIZED, f"a frame takes at most {MAX_FRAME} bytes, not {len(frame)}")
     try:
         return _decoder.decode(frame)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Refused("malformed", str(error)) from None
+        raise Refused(Fault.MALFORMED, str(error)) from None

@@ -17,10 +17,10 @@ from p2p_labeldp.protocol.messages import (
     Answer,
     Ask,
     Done,
+    Fault,
     Message,
     Outgoing,
     Refused,
-    Report,
     Round,
     Submit,
 )
@@ -28,19 +28,19 @@ from p2p_labeldp.protocol.user import ABSTAINING, DONE, User
 
 
 class Submitter(User):
-    """``keeper`` is whom she hands her label to; ``flips`` says whether she flips it first."""
+    """``receiver`` is whom she hands her label to; ``flips`` says whether she flips it first."""
 
-    __slots__ = ("_flips", "_keeper")
+    __slots__ = ("_flips", "_receiver")
 
-    def __init__(self, id_: int, label: int, host: Host, keeper: int, flips: bool) -> None:
+    def __init__(self, id_: int, label: int, host: Host, receiver: int, flips: bool) -> None:
         super().__init__(id_, label, host)
-        self._keeper = keeper
+        self._receiver = receiver
         self._flips = flips
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
         if type(message) in (Ask, Answer, Round):
             # Above all she answers nobody: what she holds may be her true label.
-            raise Refused("misdirected", "labels are not exchanged in this mechanism")
+            raise Refused(Fault.MISDIRECTED, "labels are not exchanged in this mechanism")
         return super().receive(sender, message)
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
@@ -54,7 +54,8 @@ class Submitter(User):
             flip, _, _, other = self.host.coins(round_, self.id)
             if flip < parameters.alpha:
                 label = (label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
-        self.noisy = label
+        self.noisy = self._answer = label
         self.state = DONE
-        handed = Report(round_, label) if self._keeper == LEARNER else Submit(label)
-        return ((self._keeper, handed), (COORDINATOR, Done(round_, "reported")))
+        done = COORDINATOR, Done(round_, "reported")
+        self._keeps = self._receiver == LEARNER  # then she reports it at the close, as in the exchange
+        return (done,) if self._keeps else ((self._receiver, Submit(label)), done)

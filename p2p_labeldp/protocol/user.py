@@ -2,6 +2,10 @@
 
     JOINING --assignment--> WAITING --answer--> DONE --round--> WAITING ... --goodbye--> LEFT
 
+When she has her answer she tells the coordinator that she is done, and nobody else anything. Her report leaves
+when the round is closed for everyone, and only if the close says so: when it was that she was answered, or by whom,
+the learner cannot tell from when she reports. An answer that comes after the close is of no use to anyone.
+
 She flips her label once (once per round with fresh noise) and answers every asker of a round with that
 one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
 again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
@@ -26,6 +30,7 @@ from p2p_labeldp.protocol.messages import (
     Ask,
     Assignment,
     Done,
+    Fault,
     Features,
     Goodbye,
     Hello,
@@ -46,8 +51,8 @@ MAX_EARLY = 1024  # asks held before a round begins; about one asker per user is
 
 class User:
     __slots__ = (
-        "_askers", "_early", "_keeps", "_peer", "_roster", "cluster", "host", "id", "label", "noisy", "round",
-        "state",
+        "_answer", "_askers", "_early", "_keeps", "_peer", "_roster", "cluster", "host", "id", "label", "noisy",
+        "round", "state",
     )  # fmt: skip
 
     def __init__(self, id_: int, label: int, host: Host) -> None:
@@ -73,18 +78,18 @@ class User:
         """Act on one message, or raise Refused and stay as she was."""
         handler = _HANDLERS.get(type(message))
         if handler is None:
-            raise Refused("misdirected", f"a user takes no {kind_of(message)}")
+            raise Refused(Fault.MISDIRECTED, f"a user takes no {kind_of(message)}")
         return handler(self, sender, message)
 
     def _assigned(self, sender: int, message: Assignment) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)
         if self.state != JOINING:
-            raise Refused("duplicate", f"user {self.id} is assigned already")
+            raise Refused(Fault.DUPLICATE, f"user {self.id} is assigned already")
         roster = self.host.rosters.get(message.cluster)
         if roster is None or len(roster) != message.size:
-            raise Refused("out_of_order", f"cluster {message.cluster} has no roster of {message.size} users here")
+            raise Refused(Fault.OUT_OF_ORDER, f"cluster {message.cluster} has no roster of {message.size} users here")
         if not (0 <= message.place < message.size and roster[message.place] == self.id):
-            raise Refused("misdirected", f"place {message.place} of cluster {message.cluster} is another user's")
+            raise Refused(Fault.MISDIRECTED, f"place {message.place} of cluster {message.cluster} is another user's")
         self.cluster = message.cluster
         self._roster = roster
         return self._begin(0)
@@ -93,9 +98,17 @@ class User:
         self._only_from_the_coordinator(sender)
         if self.state in (JOINING, LEFT) or message.round != self.round + 1:
             again = self.state not in (JOINING, LEFT) and message.round <= self.round
-            fault = "duplicate" if again else "out_of_order"
+            fault = Fault.DUPLICATE if again else Fault.OUT_OF_ORDER
             raise Refused(fault, f"round {message.round} cannot follow round {self.round}")
-        return self._begin(message.round)
+        report = self._released(message.release)
+        begun = self._begin(message.round)
+        return (*report, *begun) if report else begun
+
+    def _released(self, release: bool) -> tuple[Outgoing, ...]:
+        """What she reports at the close of a round: the answer she got and kept, if the close says so."""
+        if release and self.state == DONE and self._keeps:
+            return ((LEARNER, Report(self.round, self._answer)),)
+        return ()
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
         self.round = round_
@@ -133,7 +146,7 @@ class User:
         try:
             return self._asked(asker, held)[0]
         except Refused as refused:
-            return AUDITOR, Refusal(asker, kind_of(held), str(refused))
+            return AUDITOR, Refusal(asker, kind_of(held), refused.fault, refused.detail)
 
     def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
         state = self.state
@@ -145,12 +158,12 @@ class User:
             elif sender not in askers:
                 askers.append(sender)
             elif self.host.one_answer:
-                raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
+                raise Refused(Fault.DUPLICATE, f"{name_of(sender)} asked already in round {message.round}")
             return ((sender, Answer(message.round, self.noisy)),)
         if state in (ABSTAINING, LEFT):
-            raise Refused("out_of_order", f"user {self.id} has {'left' if state == LEFT else 'abstained'}")
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} has {'left' if state == LEFT else 'abstained'}")
         if message.round != self.round + 1:
-            raise Refused("out_of_order", f"user {self.id} is in round {self.round}, not {message.round}")
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is in round {self.round}, not {message.round}")
         self._hold(sender, message)
         return ()
 
@@ -158,7 +171,7 @@ class User:
         roster = self._roster
         place = bisect_left(roster, sender)
         if place == len(roster) or roster[place] != sender:
-            raise Refused("misdirected", f"{name_of(sender)} is not in cluster {self.cluster}")
+            raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is not in cluster {self.cluster}")
 
     def _hold(self, sender: int, message: Ask) -> None:
         if self.state != JOINING:
@@ -166,38 +179,35 @@ class User:
         if self._early is None:
             self._early = []
         if self.host.one_answer and any(asker == sender for asker, _ in self._early):
-            raise Refused("duplicate", f"{name_of(sender)} asked already in round {message.round}")
+            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} asked already in round {message.round}")
         if len(self._early) >= MAX_EARLY:
-            raise Refused("out_of_order", f"user {self.id} holds {MAX_EARLY} early asks and no more")
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} holds {MAX_EARLY} early asks and no more")
         self._early.append((sender, message))
 
     def _answered(self, sender: int, message: Answer) -> Sequence[Outgoing]:
         if self.state != WAITING or message.round != self.round:
             again = self.state == DONE and message.round == self.round and sender == self._peer
-            raise Refused("duplicate" if again else "out_of_order", f"user {self.id} waits for no such answer")
+            raise Refused(Fault.DUPLICATE if again else Fault.OUT_OF_ORDER, f"user {self.id} waits for no such answer")
         if sender != self._peer:
-            raise Refused("misdirected", f"user {self.id} did not ask {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"user {self.id} did not ask {name_of(sender)}")
         if not 0 <= message.label < self.host.parameters.labels:
-            raise Refused("malformed", f"label {message.label} is not below {self.host.parameters.labels}")
+            raise Refused(Fault.MALFORMED, f"label {message.label} is not below {self.host.parameters.labels}")
         self.state = DONE
         # Replace her own label with the other user's noisy label, and subsample.
-        if self._keeps:
-            return (
-                (LEARNER, Report(message.round, message.label)),
-                (COORDINATOR, Done(message.round, "reported")),
-            )
-        return ((COORDINATOR, Done(message.round, "dropped")),)
+        self._answer = message.label
+        return ((COORDINATOR, Done(message.round, "reported" if self._keeps else "dropped")),)
 
     def _leave(self, sender: int, message: Goodbye) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)
         if self.state == LEFT:
-            raise Refused("duplicate", f"user {self.id} has left already")
+            raise Refused(Fault.DUPLICATE, f"user {self.id} has left already")
+        report = self._released(message.release)
         self.state = LEFT
-        return ()
+        return report
 
     def _only_from_the_coordinator(self, sender: int) -> None:
         if sender != COORDINATOR:
-            raise Refused("misdirected", f"only the coordinator may send this, not {name_of(sender)}")
+            raise Refused(Fault.MISDIRECTED, f"only the coordinator may send this, not {name_of(sender)}")
 
 
 _HANDLERS: dict[type, Callable[[User, int, Any], Sequence[Outgoing]]] = {

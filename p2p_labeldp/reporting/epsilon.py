@@ -1,8 +1,8 @@
-"""A promised epsilon beside what trials show, in one figure of two panels.
+"""A stated epsilon beside what trials show, in one figure of two panels.
 
 Left, the rates of true against false accusations: what was measured, within the region that the exact account leaves to
-any attack whatever. Right, the lower bound on epsilon at every threshold, below the promise; only at the threshold that
-was chosen beforehand, the marked one, does it hold at its confidence.
+any attack whatever. Right, the lower bound on epsilon at every threshold, below the stated one; only at the threshold
+that was chosen beforehand, the marked one, does it hold at its confidence.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _draw_rates(audit: EpsilonAudit, axes: Any) -> None:
     most = np.array([audit.setting.bounds.true_rate(float(rate)) for rate in false])
     axes.fill_between(false, 1 - most[::-1], most, color="0.9", label="left to any attack by the account")
     if audit.epsilon < math.inf:
-        promised = np.minimum(1, math.exp(audit.epsilon) * false + bound.delta)
-        axes.plot(false, promised, color="0.5", linewidth=0.8, linestyle="--", label="e^epsilon x + delta")
+        stated = np.minimum(1, math.exp(audit.epsilon) * false + bound.delta)
+        axes.plot(false, stated, color="0.5", linewidth=0.8, linestyle="--", label="e^epsilon x + delta")
     order = np.lexsort((curve.true_rates, curve.false_rates))
     reached = [np.concatenate([[0.0], every[order], [1.0]]) for every in (curve.false_rates, curve.true_rates)]
     axes.plot(*reached, linewidth=1.3, label=f"{bound.attack}, {bound.trials // 2:,} trials")
@@ -64,7 +64,7 @@ def _draw_bounds(audit: EpsilonAudit, axes: Any) -> None:
     shown = curve.epsilons > 0
     axes.plot(curve.thresholds[shown], curve.epsilons[shown], marker=".", linewidth=1.0, label="lower bound")
     if audit.epsilon < math.inf:
-        axes.axhline(audit.epsilon, color="0.3", linestyle="--", linewidth=1.0, label=f"promised: {audit.epsilon:.4g}")
+        axes.axhline(audit.epsilon, color="0.3", linestyle="--", linewidth=1.0, label=f"stated: {audit.epsilon:.4g}")
     axes.plot([bound.threshold], [bound.epsilon], "o", color="C3", markersize=5, label=f"shown: {bound.epsilon:.4g}")
     side = "at least" if bound.label else "at most"
     axes.set(xlabel=f"threshold: a score of {side} this accuses of label {bound.label}", ylabel="epsilon")

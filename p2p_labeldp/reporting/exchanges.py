@@ -12,14 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol.messages import COORDINATOR, KEEPER, LEARNER
+from p2p_labeldp.protocol.messages import COORDINATOR, CURATOR, LEARNER, SHUFFLER
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.traffic import CODES, KIND_NAMES, OUTCOMES, Traffic
 
 MOST_CLUSTERS, MOST_USERS, MOST_MESSAGES = 16, 10, 120
 OTHERS = -100
 _SHOWN = ("hello", "assignment", "round", "ask", "answer", "report", "submit", "release", "done", "goodbye", "refusal")
-_PARTIES = {COORDINATOR: "the coordinator", LEARNER: "the learner", KEEPER: "the keeper", OTHERS: "another user"}
+_PARTIES = {
+    COORDINATOR: "the coordinator",
+    LEARNER: "the learner",
+    CURATOR: "the curator",
+    SHUFFLER: "the shuffler",
+    OTHERS: "another user",
+}
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ def _exchange(
             )
         )
     used = {lane for arrow in arrows for lane in (arrow.sender, arrow.receiver)}
-    parties = tuple(party for party in (COORDINATOR, OTHERS, KEEPER, LEARNER) if party in used)
+    parties = tuple(party for party in (COORDINATOR, OTHERS, CURATOR, SHUFFLER, LEARNER) if party in used)
     return Exchange(cluster, len(members), users, parties, tuple(arrows), len(shown))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Figure, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, columns, dot_rows, paired_bars
 from p2p_labeldp.reporting.exchanges import chosen_clusters
+from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.traffic import Traffic
 
@@ -74,7 +74,7 @@ def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
     ordered = sorted((size, cluster) for cluster, size in sizes.items())
     small = sum(size < least for size, _ in ordered)
     span = f"{ordered[0][0]:,}" if ordered[0][0] == ordered[-1][0] else f"{ordered[0][0]:,} to {ordered[-1][0]:,}"
-    said = f"{words.plural(len(sizes), 'cluster')} of {span} users"
+    said = f"{plural(len(sizes), 'cluster')} of {span} users"
     if len(sizes) <= EACH:
         edges = [place + 0.5 for place in range(len(sizes) + 1)]
         across = "clusters, smallest first"
@@ -83,7 +83,7 @@ def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
             level=float(least) if least > 1 else None,
         )  # fmt: skip
         caption = f"{said}. As a rule the smallest ones protect least."
-        caption += f" The line is the promised minimum, {least:,}: users abstain below it." if least > 1 else ""
+        caption += f" The line is the minimum, {least:,}: users abstain below it." if least > 1 else ""
         rows = [(f"{cluster}", f"{size:,}") for size, cluster in ordered]
         data = Table("Cluster sizes", ("cluster", "users"), rows, frozenset({0, 1}))
     else:
@@ -98,7 +98,7 @@ def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
         ]
         data = Table("Cluster sizes", ("users in a cluster", "clusters"), rows, frozenset({1}))
     if small:
-        caption += f" {words.plural(small, 'cluster')} fell short of {least:,} users and abstained."
+        caption += f" {plural(small, 'cluster')} fell short of {least:,} users and abstained."
     return Figure("Cluster sizes (users)", chart, caption, data)
 
 

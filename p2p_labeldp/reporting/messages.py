@@ -6,6 +6,7 @@ from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Note, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Bar, bars, strips
 from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, exchanges
+from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.spacetime import spacetime
 from p2p_labeldp.reporting.traffic import Traffic, timeline
@@ -24,9 +25,7 @@ def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
         figures.append(_over_time(recorded, traffic))
     blocks.insert(0, Row(figures))
     if traffic is not None and traffic.left_out:
-        blocks.append(
-            Note(f"{words.plural(traffic.left_out, 'record')} of the trace are no messages and were left out.")
-        )
+        blocks.append(Note(f"{plural(traffic.left_out, 'record')} of the trace are no messages and were left out."))
     return Section("messages", "Messages", blocks)
 
 
@@ -80,8 +79,7 @@ def exchange_section(recorded: Recorded, traffic: Traffic | None) -> Section | N
         return None
     panels = [(str(exchange.cluster), _diagram(recorded, traffic, exchange)) for exchange in found]
     options = [
-        (str(exchange.cluster), f"cluster {exchange.cluster}: {words.plural(exchange.size, 'user')}")
-        for exchange in found
+        (str(exchange.cluster), f"cluster {exchange.cluster}: {plural(exchange.size, 'user')}") for exchange in found
     ]
     blocks: list[Block] = []
     intro = (
@@ -103,7 +101,7 @@ def _diagram(recorded: Recorded, traffic: Traffic, exchange: Exchange) -> Figure
     kinds: dict[str, int] = {}
     for arrow in exchange.arrows:
         kinds[arrow.kind] = kinds.get(arrow.kind, 0) + 1
-    told = f"{words.plural(len(exchange.users), 'user')} and {words.plural(len(exchange.arrows), 'message')}: "
+    told = f"{plural(len(exchange.users), 'user')} and {plural(len(exchange.arrows), 'message')}: "
     told += ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     drawn = spacetime(f"exchange-{exchange.cluster}", title, told, exchange, latency, seconds=seconds)
     data = Table("Messages drawn", ("kind", "what it says"), [(arrow.kind, arrow.words) for arrow in exchange.arrows])

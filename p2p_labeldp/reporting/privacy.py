@@ -1,16 +1,19 @@
-"""The report's section on privacy: a table of views, and their delta(epsilon) curves."""
+"""The report's section on privacy: the table of guarantees, and the delta(epsilon) curves that the run computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from p2p_labeldp.reporting import claims, words
+from p2p_labeldp.privacy import View
+from p2p_labeldp.reporting import claims
 from p2p_labeldp.reporting.blocks import Block, Figure, Note, Section, Table, Text
 from p2p_labeldp.reporting.charts import HEIGHT, Axis, Line, line_chart
-from p2p_labeldp.reporting.promises import Promises, epsilon_of, least_delta
+from p2p_labeldp.reporting.guarantees import rows, short, who
+from p2p_labeldp.reporting.numbers import factor, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.recorded import Recorded
-from p2p_labeldp.reporting.words import rounded_up
+from p2p_labeldp.runs.curves import chords, least_delta
+from p2p_labeldp.runs.summary import Curve, Summary
 
 _RESTS = {
     "account": "the largest, at each epsilon, of the accounts of all sizes of clusters that took part",
@@ -18,119 +21,104 @@ _RESTS = {
     "implied": "what the (epsilon, delta) of the table implies by itself, an upper bound",
 }
 
+Curves = dict[View, Curve]
 
-def privacy_section(recorded: Recorded, promises: Promises) -> Section:
+
+def privacy_section(recorded: Recorded) -> Section:
     summary = recorded.summary
-    blocks: list[Block] = []
-    if not summary.privacy:
-        return Section("privacy", "Privacy", [Text("The summary promises nothing about any view.")])
-    blocks.append(Text(claims.INTRO))
-    blocks.append(_table(recorded, promises))
-    if pooled := claims.colluders(promises):
-        blocks.append(Note(pooled))
-    if limit := claims.hard_limit(recorded, promises):
+    blocks: list[Block] = [Text(claims.INTRO), _table(summary)]
+    if limit := claims.hard_limit(recorded):
         blocks.append(Text(limit))
-    if trust := claims.trust(recorded, promises):
+    if trust := claims.trust(recorded):
         blocks.append(Text(f"Trust: {trust}"))
-    reasons = dict.fromkeys(promise.reason for promise in summary.privacy.values() if promise.reason)
-    for reason in reasons:
-        named = [words.who(view) for view, promise in summary.privacy.items() if promise.reason == reason]
-        who = "every view" if len(named) == len(summary.privacy) else ", ".join(named)
-        note = f"{who[:1].upper()}{who[1:]}: {reason}."
+    for reason in dict.fromkeys(found.reason for found in summary.privacy.values() if found.reason):
+        named = [who(view, found) for view, found in summary.privacy.items() if found.reason == reason]
+        whose = "every view" if len(named) == len(summary.privacy) else ", ".join(named)
+        note = f"{_capital(whose)}: {reason}."
         blocks.append(Text(note) if reason.startswith("the guarantee has fallen") else Note(note))
-    if promises.curves:
-        blocks.append(_curves(recorded, promises))
+    curves = {view: summary.curves[view] for view in summary.privacy if view in summary.curves}
+    if curves:
+        blocks.append(_figure(summary, curves))
+    elif any(found.epsilon < math.inf for found in summary.privacy.values()):
+        blocks.append(Text("The run folder holds no delta(epsilon) curves."))
     return Section("privacy", "Privacy", blocks)
 
 
-def _table(recorded: Recorded, promises: Promises) -> Table:
-    promised = list(recorded.summary.privacy.items())
-    if promises.colluding is not None:
-        promised.append(("coalition", promises.colluding))
-    rows = []
-    for view, promise in promised:
-        epsilon = epsilon_of(promise)
-        size = "–" if promise.cluster_size is None else f"{promise.cluster_size:,}"
-        mark = "" if promise.method == "exact" or epsilon == math.inf else "≤ "
-        who = words.who(view, promise)
-        if promise is promises.colluding:
-            who = f"the learner with this run’s {words.plural(promise.colluders or 0, 'colluder')}"
-        rows.append(
-            (
-                who,
-                words.sees(view, recorded.summary.mechanism),
-                "∞" if epsilon == math.inf else f"{mark}{rounded_up(epsilon, 4)}",
-                rounded_up(promise.delta),
-                words.factor(epsilon),
-                words.METHODS.get(promise.method, promise.method),
-                size,
-            )
+def _table(summary: Summary) -> Table:
+    cells = [
+        (
+            row.who, row.sees, row.epsilon, row.delta, factor(summary.privacy[row.view].epsilon), row.method,
+            row.cluster_size or "–",
         )
+        for row in rows(summary.privacy, summary.mechanism)
+    ]  # fmt: skip
     head = (
-        "who looks", "and sees", "epsilon", "delta", "times as likely, at most, plus delta", "how sure",
-        "worst cluster, users",
+        "view", "sees", "epsilon", "delta", "times as likely, at most, plus delta", "method", "worst cluster, users",
     )  # fmt: skip
-    return Table("What each view could learn", head, rows, frozenset({2, 3, 4, 6}), stacked=True)
+    return Table("What each view could learn", head, cells, frozenset({2, 3, 4, 6}), stacked=True)
 
 
-def _curves(recorded: Recorded, promises: Promises) -> Figure:
-    privacy = recorded.summary.privacy
+def _figure(summary: Summary, curves: Curves) -> Figure:
+    privacy = summary.privacy
     floor = least_delta(privacy)
-    up = Axis("delta (what is added)", floor, 1.0, log=True)
+    up = Axis("delta", floor, 1.0, log=True)
     # Coordinates are rounded to a tenth of a unit: half of that higher, no curve is drawn below its points.
     lift = (up.high / up.low) ** (0.05 / HEIGHT)
     lines = []
-    for curve in promises.curves:
-        epsilon, delta = epsilon_of(privacy[curve.view]), privacy[curve.view].delta
-        drawn = [min(1.0, value * lift) for value in curve.deltas]
-        lines.append(Line(words.short(curve.view, privacy[curve.view]), curve.epsilons, drawn, [(epsilon, delta)]))
-    most = max(epsilon_of(privacy[curve.view]) for curve in promises.curves)
-    widest = max((curve.epsilons[-1] for curve in promises.curves), default=1.0)
-    across = Axis("epsilon (natural logarithm of the factor)", 0.0, max(0.1, min(widest, most * 1.25)))
+    for view, curve in curves.items():
+        epsilons, deltas = chords(curve, floor)
+        mark = (privacy[view].epsilon, privacy[view].delta)
+        lines.append(Line(short(view, privacy[view]), epsilons, [min(1.0, delta * lift) for delta in deltas], [mark]))
+    most = max(privacy[view].epsilon for view in curves)
+    widest = max(curve.epsilons[-1] for curve in curves.values())
+    across = Axis("epsilon", 0.0, max(0.1, min(widest, most * 1.25)))
     stated = "; ".join(
-        f"{line.name}: epsilon {rounded_up(line.points[0][0], 4)} at delta {rounded_up(line.points[0][1])}"
+        f"{line.name}: epsilon {shown_epsilon(line.points[0][0])} at delta {rounded_up(line.points[0][1])}"
         for line in lines
     )
     chart = line_chart("privacy-chart", "delta(epsilon) of every view", f"Falling curves. {stated}.", lines, across, up)
-    return Figure("delta(epsilon) of every view", chart, _caption(promises), _data(promises, recorded))
+    return Figure("delta(epsilon) of every view", chart, _caption(summary, curves), _data(summary, curves))
 
 
-def _caption(promises: Promises) -> str:
+def _caption(summary: Summary, curves: Curves) -> str:
     parts = ["Lower is better. The marks are the table's pairs; equal curves coincide."]
-    if not promises.doubts and not any(curve.some for curve in promises.curves):
+    if not any(curve.sizes for curve in curves.values()):
         parts.insert(0, "Every pair on a curve holds.")
     for how, rests in _RESTS.items():
-        named = [words.who(curve.view) for curve in promises.curves if curve.how == how and not curve.some]
+        named = [who(view) for view, curve in curves.items() if curve.how == how and not curve.sizes]
         if named:
-            whose = "all curves" if len(named) == len(promises.curves) else ", ".join(named)
-            parts.append(f"{whose[:1].upper()}{whose[1:]}: {rests}.")
-    for some in dict.fromkeys(curve.some for curve in promises.curves if curve.some):
-        whose = ", ".join(words.who(curve.view) for curve in promises.curves if curve.some == some)
+            whose = "all curves" if len(named) == len(curves) else ", ".join(named)
+            parts.append(f"{_capital(whose)}: {rests}.")
+    for some in dict.fromkeys(curve.sizes for curve in curves.values() if curve.sizes):
+        whose = ", ".join(who(view) for view, curve in curves.items() if curve.sizes == some)
         parts.append(
-            f"{whose[:1].upper()}{whose[1:]}: the largest, at each epsilon, of the accounts of clusters of "
-            f"{_listed(some)} users; to users of clusters of other sizes only the table's pair is promised."
+            f"{_capital(whose)}: the largest, at each epsilon, of the accounts of clusters of {_listed(some)} users; "
+            "users of clusters of other sizes have the table's pair only."
         )
-    if any(curve.how == "account" for curve in promises.curves):
+    if any(curve.how == "account" for curve in curves.values()):
         parts.append("Between computed points a curve is a chord that lies above the account.")
-    if promises.without:
-        parts.append(f"No curve, since nothing is promised: {', '.join(map(words.who, promises.without))}.")
-    if promises.colluding is not None:
-        parts.append("The row of this run's colluders has no curve.")
+    without = [who(view) for view, found in summary.privacy.items() if found.epsilon == math.inf]
+    if without:
+        parts.append(f"No curve, since nothing is guaranteed: {', '.join(without)}.")
     return " ".join(parts)
 
 
-def _listed(sizes: Sequence[int]) -> str:
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _listed(sizes: Iterable[int]) -> str:
     shown = [f"{size:,}" for size in sizes]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _data(promises: Promises, recorded: Recorded) -> Table:
-    """A few points of each curve."""
-    rows = []
-    for curve in promises.curves:
+def _data(summary: Summary, curves: Curves) -> Table:
+    """A few computed points of each curve."""
+    cells: list[Sequence[str]] = []
+    for view, curve in curves.items():
         step = max(1, (len(curve.epsilons) - 1) // 8)
-        places = [*range(0, len(curve.epsilons), step)]
-        who = words.who(curve.view, recorded.summary.privacy[curve.view])
+        whose = who(view, summary.privacy[view])
         # Both rounded up: at a larger epsilon delta is no larger.
-        rows += [(who, rounded_up(curve.epsilons[place], 4), rounded_up(curve.deltas[place])) for place in places]
-    return Table("Points of the curves", ("view", "epsilon", "delta at most"), rows, frozenset({1, 2}))
+        points = list(zip(curve.epsilons, curve.deltas, strict=True))[::step]
+        cells += [(whose, shown_epsilon(epsilon), rounded_up(delta)) for epsilon, delta in points]
+    return Table("Points of the curves", ("view", "epsilon", "delta at most"), cells, frozenset({1, 2}))

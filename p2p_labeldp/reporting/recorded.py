@@ -8,125 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.folder import MANIFEST, POPULATION, REPORTS, SCENARIO, SUMMARY, TRACE, read_arrays, read_json
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.runs.summary import Summary, read_summary
 from p2p_labeldp.scenario import Scenario, load_scenario
 
 MOST_REPORTS = 20_000_000
 """More are not counted by label: half a gigabyte of them would have to be read."""
-
-Count = Annotated[int, Meta(ge=0, lt=2**53)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Size = Annotated[float, Meta(ge=0)]
-Infinite = Literal["inf"]
-
-
-class Promise(Struct, frozen=True):
-    """What the run promises about one view."""
-
-    epsilon: Size | Infinite
-    delta: Share
-    method: str = "upper_bound"
-    cluster_size: Count | None = None
-    colluders: Count | None = None
-    own_users: Count | None = None
-    reason: str | None = None
-    searched_epsilon: Size | Infinite | None = None
-
-
-class Sizes(Struct, frozen=True):
-    smallest: Count
-    largest: Count
-    median: Size | None = None
-
-
-class Rate(Struct, frozen=True):
-    false_rate: Share
-    value: float
-    bound: float | None = None
-
-
-class Attack(Struct, frozen=True):
-    """One adversary's row: a game with an advantage, a push with shares, or a note."""
-
-    kind: str
-    members: Count = 0
-    view: str = ""
-    cluster_size: Count | None = None
-    attack: str = ""
-    trials: Count = 0
-    confidence: Share = 0.0
-    advantage: tuple[float, float, float] | None = None
-    bound: float | None = None
-    bound_exact: bool | None = None
-    true_rates: tuple[Rate, ...] = ()
-    others: dict[str, float] = {}
-    note: str = ""
-    pushed_label: int | None = None
-    share: Share | None = None
-    honest_share: Share | None = None
-    honest_accuracy: Share | None = None
-
-
-class Part(Struct, frozen=True):
-    """Who plays or looks for one adversary."""
-
-    kind: str
-    members: tuple[Count, ...] = ()
-
-
-class Fault(Struct, frozen=True):
-    rule: str
-    fired: Count
-
-
-class Summary(Struct, frozen=True):
-    """The parts of summary.json that a report is made from."""
-
-    users: Count
-    labels: Annotated[int, Meta(ge=1, lt=2**15)]
-    clusters: Count
-    reports: Count
-    engine: Literal["actors", "vectorized", "deployment"]
-    noisy_sha256: str
-    mechanism: str
-    privacy: dict[str, Promise]
-    messages: Count = 0
-    seed: Count = 0
-    coins: str = "seeded"
-    hosting: Literal["user", "cluster"] | None = None
-    hosts: Count | None = None
-    alpha: Share | None = None
-    trust: str = ""
-    target_epsilon: Size | None = None
-    accuracy: Share | None = None
-    accuracy_reason: str = ""
-    nonprivate_accuracy: Share | None = None
-    majority_accuracy: Share | None = None
-    cluster_sizes: Sizes | None = None
-    merged_clusters: Count = 0
-    phi: float | None = None
-    psi: float | None = None
-    messages_by_kind: dict[str, Count] = {}
-    outcomes_by_round: tuple[dict[str, Count], ...] = ()
-    missing: tuple[Count, ...] = ()
-    missing_hosts: tuple[str, ...] = ()
-    adversaries: tuple[Part, ...] = ()
-    attacks: tuple[Attack, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    delivery: dict[str, Count] = {}
-    warnings: tuple[str, ...] = ()
-    virtual_seconds: Size | None = None
-    seconds: Size | None = None
-    workers: Any = None
-    """What each worker did of a run that was split."""
 
 
 @dataclass(frozen=True)
@@ -188,15 +81,6 @@ def require_run(path: Path) -> None:
     if not (path / SUMMARY).exists():
         made = "`p2p-labeldp run`, `deploy` and `sweep` make folders that have reports"
         raise RequestError(f"{path}: not a run folder: {SUMMARY} is missing; {made}")
-
-
-def read_summary(path: Path) -> Summary:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Summary)
-    except OSError as error:
-        raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RequestError(f"{path}: not the summary of a run: {error}") from None
 
 
 def _population(path: Path, summary: Summary) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:

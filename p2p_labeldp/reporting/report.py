@@ -5,18 +5,19 @@ Nothing here depends on the clock, on the machine or on where the folder is.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from p2p_labeldp.reporting import claims, words
 from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, dot_rows
+from p2p_labeldp.reporting.guarantees import who
 from p2p_labeldp.reporting.labels import cluster_section
 from p2p_labeldp.reporting.messages import exchange_section, message_section
+from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.privacy import privacy_section
-from p2p_labeldp.reporting.promises import Promises, epsilon_of, headline, promised
-from p2p_labeldp.reporting.recorded import Attack, Recorded, Summary, read_run
+from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
+from p2p_labeldp.runs.summary import Attack, Summary
 
 FEWEST_ACCUSED = 5
 """A rate of true accusations at a rate of false ones is told where so many innocent trials were accused."""
@@ -32,9 +33,8 @@ def run_page(path: Path) -> Page:
 
 def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
     summary = recorded.summary
-    promises = promised(recorded, traffic)
     sections = [
-        privacy_section(recorded, promises),
+        privacy_section(recorded),
         _accuracy(summary),
         cluster_section(recorded, traffic),
         message_section(recorded, traffic),
@@ -53,30 +53,24 @@ def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
         footer += " It shows true labels, which only a simulation knows."
     return Page(
         title=words.title_of(recorded),
-        verdict=claims.verdict(recorded, promises),
-        lead=[*words.what_was_run(recorded), *filter(None, [claims.target(recorded, promises)])],
-        tiles=_tiles(recorded, promises),
-        warnings=[*summary.warnings, *promises.doubts],
+        verdict=claims.verdict(recorded),
+        lead=[*words.what_was_run(recorded), *filter(None, [claims.target(summary)])],
+        tiles=_tiles(summary),
+        warnings=summary.warnings,
         sections=[section for section in sections if section is not None],
         footer=footer,
     )
 
 
-def _tiles(recorded: Recorded, promises: Promises) -> list[tuple[str, str, str]]:
-    summary = recorded.summary
-    tiles = []
-    if judged := headline(recorded, promises):
-        view, promise = judged
-        epsilon = epsilon_of(promise)
-        shown = "∞" if epsilon == math.inf else words.rounded_up(epsilon)
-        tiles.append(
-            (shown, f"epsilon against {words.who(view, promise)}", f"at delta {words.rounded_up(promise.delta)}")
-        )
+def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
+    guarantee = summary.privacy[summary.headline]
+    whose = who(summary.headline, guarantee)
+    tiles = [(shown_epsilon(guarantee.epsilon), f"epsilon: {whose}", f"at delta {rounded_up(guarantee.delta)}")]
     if summary.accuracy is not None:
         beside = summary.nonprivate_accuracy
         more = "" if beside is None else f"{beside:.3f} without privacy"
         tiles.append((f"{summary.accuracy:.3f}", "test accuracy", more))
-    tiles.append((f"{summary.users:,}", "users", f"in {words.plural(summary.clusters, 'cluster')}"))
+    tiles.append((f"{summary.users:,}", "users", f"in {plural(summary.clusters, 'cluster')}"))
     abstained = sum(counts.get("abstained", 0) for counts in summary.outcomes_by_round)
     tiles.append((f"{summary.reports:,}", "reports", f"{abstained:,} abstained" if abstained else ""))
     if summary.messages:
@@ -140,7 +134,7 @@ def _advantages(measured: list[Attack]) -> Figure:
         assert attack.advantage is not None
         value, low, high = attack.advantage
         label = f"{attack.kind.replace('_', ' ')} ({attack.view})"
-        bound = "no bound" if attack.bound is None else f"bound {words.rounded_up(attack.bound)}"
+        bound = "no bound" if attack.bound is None else f"bound {rounded_up(attack.bound)}"
         rows.append(Dots(label, after=value, interval=(low, high), limit=attack.bound, words=f"{value:.3f}, {bound}"))
     every = [each for row in rows for each in (*(row.interval or ()), row.limit) if each is not None]
     axis = Axis("advantage over guessing (0: none, 1: certainty)", min(0.0, *every), max(0.05, *every) * 1.05)
@@ -170,11 +164,11 @@ def _attack_table(measured: list[Attack]) -> Table:
             ),
             f"{value:.3f}",
             f"{low:.3f} to {high:.3f}",
-            "none" if attack.bound is None else words.rounded_up(attack.bound),
+            "none" if attack.bound is None else rounded_up(attack.bound),
         ]
         for rate in attack.true_rates:
             told = attack.trials / 4 * rate.false_rate >= FEWEST_ACCUSED
-            bound = "none" if rate.bound is None else words.rounded_up(rate.bound)
+            bound = "none" if rate.bound is None else rounded_up(rate.bound)
             row.append(f"{rate.value:.3f} ({bound})" if told else f"too few trials ({bound})")
         row += [""] * (len(rates) - len(attack.true_rates))
         rows.append([*row[: 6 + len(rates)], f"{attack.trials:,}"])
@@ -227,7 +221,7 @@ def _troubles(recorded: Recorded) -> Section:
         more = ", …" if len(summary.missing) > MOST_MISSING else ""
         blocks.append(
             Note(
-                f"{words.plural(len(summary.missing), 'user')} went missing on the way ({shown_users}{more}). The "
+                f"{plural(len(summary.missing), 'user')} went missing on the way ({shown_users}{more}). The "
                 "others hide in a smaller crowd, and the privacy table counts with that."
             )
         )

@@ -12,7 +12,7 @@ import math
 
 from markupsafe import Markup
 
-from p2p_labeldp.protocol.messages import COORDINATOR, KEEPER, LEARNER
+from p2p_labeldp.protocol.messages import COORDINATOR, CURATOR, LEARNER, SHUFFLER
 from p2p_labeldp.reporting.exchanges import OTHERS, Arrow, Exchange
 from p2p_labeldp.reporting.svg import GLYPH, WIDTH, drawing, element, line, short, text
 
@@ -21,7 +21,7 @@ HEAD = 74.0
 CLASSES = {
     "ask": "ask", "answer": "answer", "report": "report", "submit": "answer", "release": "report",
 }  # fmt: skip
-NAMES = {COORDINATOR: "coordinator", LEARNER: "learner", KEEPER: "keeper", OTHERS: "others"}
+NAMES = {COORDINATOR: "coordinator", LEARNER: "learner", CURATOR: "curator", SHUFFLER: "shuffler", OTHERS: "others"}
 KEY = (("ask", "question"), ("answer", "answer"), ("report", "report"), ("rest", "everything else"))
 HANDED = (("answer", "handed over"), ("report", "passed on"), ("rest", "everything else"))
 

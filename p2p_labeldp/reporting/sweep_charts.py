@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from p2p_labeldp.experiments.sweeps import Sweep
-from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Line, line_chart
+from p2p_labeldp.reporting.numbers import rounded_up
 from p2p_labeldp.reporting.svg import STYLES, number
 from p2p_labeldp.reporting.sweeps import (
     CONFIDENCE,
@@ -17,9 +17,9 @@ from p2p_labeldp.reporting.sweeps import (
     Band,
     bands,
     delta_warning,
-    is_promise,
+    is_guarantee,
+    largest_stated,
     numeric,
-    promised,
     show,
     show_deltas,
 )
@@ -93,7 +93,7 @@ def _chart(found: Sweep, metric: str, key: str, name: str) -> Figure:
     if infinite:
         names = "; ".join(_name(line) or "all" for line in infinite[:STYLES]) + ("; …" if infinite[STYLES:] else "")
         caption += f" Infinite everywhere, and not drawn: {names}."
-    exact = is_promise(metric)
+    exact = is_guarantee(metric)
     told = "; ".join(
         f"{curve.name or said}: {', '.join(shown_up(y) if exact else number(y) for y in curve.ys)}" for curve in curves
     )
@@ -106,7 +106,7 @@ def _caption(found: Sweep, metric: str, lines: Sequence[Band]) -> str:
     """What a point is, of how many runs, and at which delta."""
     counts = sorted({count for line in lines for count in line.count})
     replicates = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
-    if is_promise(metric):
+    if is_guarantee(metric):
         said = "The largest value of " + (f"{replicates} runs each." if counts != [1] else "one run each.")
     else:
         interval = f", with the {CONFIDENCE:.0%} confidence interval of the mean (Student's t)"
@@ -115,7 +115,7 @@ def _caption(found: Sweep, metric: str, lines: Sequence[Band]) -> str:
         said += " Runs without a value are left out."
     if metric.startswith("epsilon."):
         view = metric.partition(".")[2]
-        known, differ = promised(found.rows, view), delta_warning(found.rows, view)
+        known, differ = largest_stated(found.rows, view), delta_warning(found.rows, view)
         if known is not None and known.deltas:
             said += f" {differ[:1].upper()}{differ[1:]}." if differ else f" At delta {show_deltas(known.deltas)}."
     return said
@@ -144,7 +144,7 @@ def _name(line: Band) -> str:
 
 
 def _points(lines: Sequence[Band], key: str, metric: str) -> Table:
-    said, largest = METRIC_WORDS.get(metric, metric), is_promise(metric)
+    said, largest = METRIC_WORDS.get(metric, metric), is_guarantee(metric)
     others = list(lines[0].others) if lines else []
     rows = []
     for line in lines:
@@ -164,5 +164,5 @@ def shown_number(value: float) -> str:
 
 
 def shown_up(value: float) -> str:
-    """A number that was promised."""
-    return "∞" if math.isinf(value) else words.rounded_up(value, 4)
+    """A number of a guarantee."""
+    return "∞" if math.isinf(value) else rounded_up(value, 4)

@@ -14,9 +14,9 @@ from p2p_labeldp.reporting.sweeps import (
     Band,
     bands,
     delta_warning,
-    is_promise,
+    is_guarantee,
+    largest_stated,
     numeric,
-    promised,
     show,
     show_deltas,
 )
@@ -54,7 +54,7 @@ def draw_bands(
         axes.margins(x=0.2)
     meaning = next((doc for dotted, _, _, doc in documentation() if dotted == across), "")
     axes.set_xlabel(f"{across}\n{meaning}" if meaning else across)
-    axes.set_ylabel(f"largest {metric}" if is_promise(metric) else METRIC_WORDS.get(metric, metric))
+    axes.set_ylabel(f"largest {metric}" if is_guarantee(metric) else METRIC_WORDS.get(metric, metric))
     axes.set_title(f"{METRIC_WORDS.get(metric, metric)} against {across}\n{_caption(metric, lines, rows)}", fontsize=9)
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.grid(alpha=0.25)
@@ -95,7 +95,7 @@ def _draw(axes: Any, line: Band, x: list[Any], name: str, number: int, *, catego
 def _caption(metric: str, lines: Sequence[Band], rows: Sequence[Mapping[str, Any]]) -> str:
     counts = sorted({count for line in lines for count in line.count})
     said = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    if is_promise(metric):
+    if is_guarantee(metric):
         parts = [f"the largest of {said} runs each" if counts != [1] else "one run each"]
     elif counts == [1]:
         parts = ["one replicate each: no confidence band"]
@@ -107,7 +107,7 @@ def _caption(metric: str, lines: Sequence[Band], rows: Sequence[Mapping[str, Any
         parts.append("infinite values left out")
     if metric.startswith("epsilon."):
         view = metric.partition(".")[2]
-        known = promised(rows, view)
+        known = largest_stated(rows, view)
         warning = delta_warning(rows, view)
         if known is not None and known.deltas:
             parts.append(f"\n{warning}" if warning else f"at delta {show_deltas(known.deltas)}")

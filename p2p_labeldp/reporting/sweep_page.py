@@ -11,9 +11,11 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Sweep, read_sweep
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Page, Section, Table, Terms, Text
+from p2p_labeldp.reporting.guarantees import METHODS
+from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.sweep_again import again
 from p2p_labeldp.reporting.sweep_charts import charts, shown_number, shown_up
-from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, of_runs, promised, show, show_deltas
+from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, largest_stated, of_runs, show, show_deltas
 from p2p_labeldp.scenario import Scenario, documentation, parse_scenario
 
 MOST_SETTINGS, MOST_FAILURES = 200, 50
@@ -32,19 +34,17 @@ def sweep_page(folder: Path) -> Page:
 
 def _page(found: Sweep, scenario: Scenario) -> Page:
     users = words.data_words(scenario)
-    title = (
-        f"Sweep of {users}: {words.plural(len(found.settings), 'setting')}, {words.plural(found.seeds, 'seed')} each"
-    )
+    title = f"Sweep of {users}: {plural(len(found.settings), 'setting')}, {plural(found.seeds, 'seed')} each"
     warned = [str(row["warnings"]) for row in found.rows if row.get("warnings")]
-    warnings = [f"{words.plural(len(warned), 'run')} warned; the first: {warned[0]}"] if warned else []
+    warnings = [f"{plural(len(warned), 'run')} warned; the first: {warned[0]}"] if warned else []
     for view in _views(found):
         differ = delta_warning(found.rows, view)
-        warnings += [f"Against {words.who(view)}, {differ}."] if differ else []
+        warnings += [f"View {view}: {differ}."] if differ else []
     if found.failures:
-        warnings.append(f"{words.plural(len(found.failures), 'run')} failed; see below.")
+        warnings.append(f"{plural(len(found.failures), 'run')} failed; see below.")
     if found.missing > len(found.failures):
         left = found.missing - len(found.failures)
-        warnings.append(f"{words.plural(left, 'run')} of {found.seeds * len(found.settings):,} are still to be done.")
+        warnings.append(f"{plural(left, 'run')} of {found.seeds * len(found.settings):,} are still to be done.")
     return Page(
         title=title,
         verdict=_verdict(found),
@@ -68,15 +68,15 @@ def _page(found: Sweep, scenario: Scenario) -> Page:
 
 def _verdict(found: Sweep) -> str:
     varied = ", ".join(found.keys) or "nothing but the seed"
-    times = words.plural(found.seeds, "time")
+    times = plural(found.seeds, "time")
     if not found.missing:
         return f"Varied: {varied}. Every setting was run {times}, each time with a seed of its own."
     total = found.seeds * len(found.settings)
     without = len(found.settings) - len({row["setting"] for row in found.rows})
-    none = f"; {without:,} of {words.plural(len(found.settings), 'setting')} have none" if without else ""
+    none = f"; {without:,} of {plural(len(found.settings), 'setting')} have none" if without else ""
     return (
         f"Varied: {varied}. Every setting is to be run {times}, each time with a seed of its own; "
-        f"{len(found.rows):,} of {words.plural(total, 'run')} are there{none}."
+        f"{len(found.rows):,} of {plural(total, 'run')} are there{none}."
     )
 
 
@@ -110,11 +110,11 @@ def _settings(found: Sweep) -> Section:
     cells = []
     for place in list(rows)[:MOST_SETTINGS]:
         means = [_mean(rows[place], name) for name in shown]
-        promises = [cell for view in views for cell in _promise(rows[place], view)]
-        cells.append((f"{place}", *map(show, found.settings[place]), f"{len(rows[place]):,}", *means, *promises))
+        stated = [cell for view in views for cell in _guarantee(rows[place], view)]
+        cells.append((f"{place}", *map(show, found.settings[place]), f"{len(rows[place]):,}", *means, *stated))
     more = f" (the first {MOST_SETTINGS} of {len(rows):,})" if len(rows) > MOST_SETTINGS else ""
-    promised_ = [head for view in views for head in (f"largest epsilon, {view}", f"delta, {view}", "found as")]
-    head = ("setting", *found.keys, "runs", *shown, *promised_)
+    stated_heads = [head for view in views for head in (f"largest epsilon, {view}", f"delta, {view}", "found as")]
+    head = ("setting", *found.keys, "runs", *shown, *stated_heads)
     title = f"Every setting{more}: means, ± half of the {CONFIDENCE:.0%} confidence interval of the mean"
     title += "; of epsilon the largest of its runs, rounded up" if views else ""
     table = Table(title, head, cells, frozenset({0, *range(len(found.keys) + 1, len(head))}))
@@ -129,12 +129,12 @@ def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
     return f"{shown_number(known.mean)}{half}{of_runs(known.count, len(rows))}"
 
 
-def _promise(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str, str]:
+def _guarantee(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str, str]:
     """The largest epsilon, its deltas and how it was found; where runs differ, what is true of all."""
-    known = promised(rows, view)
+    known = largest_stated(rows, view)
     if known is None:
         return "–", "–", "–"
-    ways = [words.METHODS.get(name, name) for name in known.methods]
+    ways = [METHODS.get(name, name) for name in known.methods]
     way = f"{ways[-1]} ({', '.join(ways[:-1])} in some runs)" if len(ways) > 1 else "".join(ways)
     return f"{shown_up(known.largest)}{of_runs(known.count, len(rows))}", show_deltas(known.deltas), way or "–"
 

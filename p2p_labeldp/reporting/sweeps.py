@@ -1,6 +1,6 @@
-"""What a sweep says of a metric: means with confidence bands, or the largest of what was promised.
+"""What a sweep says of a metric: means with confidence bands, or the largest of what is guaranteed.
 
-A promise (``epsilon.*``, ``delta.*``) is no quantity to take a mean of: some run would have been promised less than it
+A guarantee (``epsilon.*``, ``delta.*``) is no quantity to take a mean of: some run would have less than it
 got. The largest epsilon of several runs, with their largest delta, holds for each of them.
 
 ``bands`` takes the rows of ``engines.sweeps.read_sweep(folder)`` and gives plain lists, for a figure of any kind:
@@ -20,10 +20,10 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from p2p_labeldp.reporting.words import rounded_up
+from p2p_labeldp.reporting.numbers import rounded_up
 
 CONFIDENCE = 0.95
-PROMISES = ("epsilon.", "delta.")
+GUARANTEES = ("epsilon.", "delta.")
 """Metrics of which the largest counts."""
 SHARES = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
 """Metrics between 0 and 1."""
@@ -58,7 +58,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Promised:
+class Stated:
     """What holds for all of several runs, of one view."""
 
     largest: float
@@ -82,7 +82,7 @@ class Band:
     x: list[Any]
     """Numbers ascending, or texts in the sweep's order."""
     y: list[float]
-    """Means, or the largest values of a promise, which have no interval."""
+    """Means, or the largest values of a guarantee, which have no interval."""
     low: list[float | None]
     high: list[float | None]
     count: list[int]
@@ -91,8 +91,8 @@ class Band:
     """How many there are."""
 
 
-def is_promise(metric: str) -> bool:
-    return metric.startswith(PROMISES)
+def is_guarantee(metric: str) -> bool:
+    return metric.startswith(GUARANTEES)
 
 
 def estimate(values: Iterable[float | None]) -> Estimate | None:
@@ -111,13 +111,13 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
     return Estimate(mean, mean - half, mean + half, count)
 
 
-def promised(rows: Iterable[Mapping[str, Any]], view: str) -> Promised | None:
+def largest_stated(rows: Iterable[Mapping[str, Any]], view: str) -> Stated | None:
     """The largest epsilon of a view, and what it stands at; None where no row has one."""
     known = [row for row in rows if row.get(f"epsilon.{view}") is not None]
     if not known:
         return None
     methods = {str(row[f"method.{view}"]) for row in known if row.get(f"method.{view}") is not None}
-    return Promised(
+    return Stated(
         largest=max(float(row[f"epsilon.{view}"]) for row in known),
         deltas=tuple(sorted({row[f"delta.{view}"] for row in known if row.get(f"delta.{view}") is not None})),
         methods=tuple(sorted(methods, key=lambda name: METHODS.index(name) if name in METHODS else len(METHODS))),
@@ -133,7 +133,7 @@ def show_deltas(deltas: Sequence[float], to: str = " to ") -> str:
 
 def delta_warning(rows: Iterable[Mapping[str, Any]], view: str) -> str:
     """Why the epsilons of a view are not to be compared; empty where they are."""
-    found = promised((row for row in rows if row.get(f"epsilon.{view}") not in (None, math.inf)), view)
+    found = largest_stated((row for row in rows if row.get(f"epsilon.{view}") not in (None, math.inf)), view)
     if found is None or len(found.deltas) < 2:
         return ""
     said = f"epsilons at different deltas ({show_deltas(found.deltas)}) cannot be compared"
@@ -174,7 +174,7 @@ def bands(rows: Iterable[Mapping[str, Any]], metric: str, across: str, others: S
 def _point(metric: str, values: list[Any]) -> Estimate:
     known = estimate(values)
     assert known is not None, "a point has a value"
-    if is_promise(metric):
+    if is_guarantee(metric):
         return Estimate(max(map(float, values)), None, None, known.count)
     if metric in SHARES and known.low is not None and known.high is not None:
         # Whatever the mean is, it is a share: the part of the interval beyond is no news.

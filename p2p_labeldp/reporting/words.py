@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from decimal import ROUND_CEILING, Context, Decimal
-
-from p2p_labeldp.privacy.views import RECORDS, View
-from p2p_labeldp.reporting.recorded import Attack, Promise, Recorded
+from p2p_labeldp.reporting.numbers import plural
+from p2p_labeldp.reporting.recorded import Recorded
+from p2p_labeldp.runs.summary import Attack
 from p2p_labeldp.scenario import ADVERSARIES, FAULTS, Scenario
 
 KINDS = {
@@ -19,35 +17,13 @@ KINDS = {
     "answer": "she is told a noisy label",
     "report": "a user forwards what she was told",
     "submit": "a user hands her label over",
-    "release": "the keeper passes a noisy label on",
+    "shares": "the curator publishes a cluster's label distribution",
+    "release": "a curator or shuffler passes a noisy label on",
     "done": "a user has finished a round",
-    "closed": "the learner is told that a round is over",
+    "closed": "a round is over: whose labels count",
     "goodbye": "everyone is dismissed",
     "refusal": "someone will not act on a message",
 }
-
-_WHO = {
-    "learner": "the learner",
-    "peer": "a curious peer",
-    "metadata": "someone who sees who asks whom",
-    "eavesdropper": "an eavesdropper among users",
-    "network": "a network observer",
-    "auditor": "the auditor",
-    "coalition": "the learner with colluders",
-    "shuffle": "the shuffled view",
-    "users_host": "a users host",
-    "keeper": "whoever keeps the labels",
-    "model": "whoever sees the model",
-}
-
-_SHORT = {
-    "metadata": "who asks whom",
-    "eavesdropper": "eavesdropper",
-    "network": "network observer",
-    "shuffle": "shuffled view",
-}
-
-METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
 
 _DATA = {
     "digits": "handwritten digits",
@@ -70,63 +46,6 @@ _HANDED = {
     "dp_sgd": "sent her true label to the learner, who fitted the model with noisy gradients (DP-SGD)",
     "none": "sent her true label to the learner, without any privacy",
 }
-
-
-def who(view: str, promise: Promise | None = None) -> str:
-    if view == "coalition" and promise is not None and promise.colluders is not None:
-        return f"the learner with {plural(promise.colluders, 'colluder')}"
-    return _WHO.get(view, view)
-
-
-def short(view: str, promise: Promise) -> str:
-    """A name that fits into a legend."""
-    if view == "coalition" and promise.colluders is not None:
-        return f"learner, {plural(promise.colluders, 'colluder')}"
-    return _SHORT.get(view, _WHO.get(view, view).removeprefix("the ").removeprefix("a "))
-
-
-def sees(view: str, mechanism: str) -> str:
-    """What someone sees, in this mechanism."""
-    if view == "users_host":
-        return "the answers that its own users got"
-    if view == "model":
-        return "the model, and every step on the way to it"
-    if mechanism == "peer_to_peer":
-        return RECORDS[View(view)].sees if view in tuple(View) else ""
-    if view == "keeper":
-        return "every noisy label and whose it is" if mechanism == "shuffle" else "every true label and whose it is"
-    if view == "learner":
-        whole = {"uniform_rr": "every noisy label and whose it is", "shuffle": "each cluster's noisy labels, shuffled"}
-        raw = "every true label and whose it is" if mechanism in ("dp_sgd", "none") else "the noisy labels released"
-        return whole.get(mechanism, raw)
-    return "every label that is handed over, and whose it is"
-
-
-def rounded_up(value: float, digits: int = 3) -> str:
-    """A number as text with so many digits that matter, never below the number: for what is promised as "at most"."""
-    if not math.isfinite(value):
-        return f"{value:g}"
-    # The shortest decimal that reads back as this number, so that 0.1 stays 0.1.
-    near = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value))))
-    return f"{float(near):.{digits}g}"
-
-
-def factor(epsilon: float) -> str:
-    """e^epsilon, never below it."""
-    if epsilon == math.inf:
-        return "no limit"
-    if epsilon > 30:
-        return f"e^{rounded_up(epsilon)}"
-    times = math.exp(epsilon) * (1 + 1e-15) if epsilon else 1.0
-    return f"{math.ceil(times):,}" if times > 999 else rounded_up(times)
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def plain(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
 
 
 def data_words(scenario: Scenario) -> str:
@@ -161,7 +80,7 @@ def _gathered(recorded: Recorded) -> str:
     way = "by k-means on their public features" if scenario.clusters.method == "kmeans" else "as the data set says"
     sizes = summary.cluster_sizes
     span = ""
-    if sizes is not None and summary.clusters:
+    if summary.clusters:
         same = sizes.smallest == sizes.largest
         span = f" of {sizes.smallest:,} users" if same else f" of {sizes.smallest:,} to {sizes.largest:,} users"
     merged = f" ({summary.merged_clusters} that were too small were merged)" if summary.merged_clusters else ""
@@ -176,7 +95,6 @@ def _did(recorded: Recorded) -> str:
     summary, mechanism = recorded.summary, recorded.scenario.mechanism
     if summary.mechanism != "peer_to_peer":
         return f"Each {_HANDED.get(summary.mechanism, 'handed her label over')}."
-    alpha = mechanism.alpha if summary.alpha is None else summary.alpha
     if mechanism.rounds == 1:
         rounds = "Each"
     elif mechanism.noise == "sticky":
@@ -185,7 +103,7 @@ def _did(recorded: Recorded) -> str:
         rounds = f"In each of {mechanism.rounds} rounds, with a new flip each time, each"
     forwards = "forwarded" if mechanism.theta == 1 else f"with probability {mechanism.theta:g} (theta) forwarded"
     return (
-        f"{rounds} user flipped her label with probability {alpha:.4g} (alpha), asked one user of her own "
+        f"{rounds} user flipped her label with probability {summary.alpha:.4g} (alpha), asked one user of her own "
         f"cluster for that user's noisy label, and {forwards} that to the learner, who is not told whose it is."
     )
 
@@ -204,7 +122,7 @@ def _how(recorded: Recorded) -> str:
     summary, network = recorded.summary, recorded.scenario.network
     coins = f"seed {summary.seed}" if summary.coins == "seeded" else "the operating system’s randomness"
     if recorded.deployed:
-        return f"It ran as real processes over TLS, with {plural(summary.hosts or 0, 'users host')}; coins are {coins}."
+        return f"It ran as real processes over TLS, with {plural(summary.hosts or 0, 'user host')}; coins are {coins}."
     if summary.engine == "actors":
         tasks = "one task per cluster" if summary.hosting == "cluster" else "one task per user"
         slow = network.latency or network.jitter
@@ -259,15 +177,15 @@ GLOSSARY = (
     ("epsilon", "how much someone can learn about one label who knows everyone else’s: whatever he sees is at most "
      "e^epsilon times as likely with one label as with another, plus delta. At 0 nothing but delta is left, at 0.7 the "
      "factor is about 2, and above 3, where it is more than 20, there is little protection."),
-    ("delta", "what is added to that. It is not the probability that the promise fails: some of what may be seen can "
+    ("delta", "what is added to that. It is not the probability that the guarantee fails: some of what may be seen can "
      "tell more than e^epsilon, and that more often than delta. It should be much smaller than one over the number of "
      "users; where none was chosen it is at most that, and may be equal to it."),
     ("delta(epsilon) curve", "a view has many (epsilon, delta) pairs; a curve shows pairs that hold, for the clusters "
      "that its caption names, and lower is better."),
-    ("view", "everything one onlooker gets to see: the learner sees reports, a network observer every answer and "
+    ("view", "everything that one party gets to see: the learner sees reports, a network observer every answer and "
      "report on the wire."),
     ("exact, proved bound", "an exact epsilon is attained by some data, but for rounding up; a proved bound may be "
-     "larger than the truth, never smaller. Both hold whatever the onlooker knows of the others’ labels, and for one "
+     "larger than the truth, never smaller. Both hold whatever the adversary knows of the others’ labels, and for one "
      "label replaced by another."),
     ("noisy label", "a user’s label after her flip; an honest user’s one flip serves everyone who asks her in a "
      "round."),

@@ -1,4 +1,4 @@
-"""One run from end to end, for engines and deployments alike: resolving, executing, learning, guarantees, the summary."""
+"""One run from end to end, for engines and deployments: resolving, executing, learning, guarantees, the summary."""
 
 from p2p_labeldp.runs.run import Run
 from p2p_labeldp.runs.summary import Summary, read_summary

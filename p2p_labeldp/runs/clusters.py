@@ -61,7 +61,11 @@ class ClusterPlan:
             return np.unique(self._given[ids], return_inverse=True)[1].astype(np.int64)
         count = min(self._settings.count, len(ids))
         minimum = self._settings.minimum_size
-        if self._shared is not None and len(ids) == self._users and self._digest(features) == self._shared.features_digest:
+        if (
+            self._shared is not None
+            and len(ids) == self._users
+            and self._digest(features) == self._shared.features_digest
+        ):
             found = self._shared.clustering(count, minimum, self._seed)
         else:
             found = kmeans_clusters(features, count, minimum, self._seed)

@@ -21,11 +21,6 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Crowd, load_crowd
-from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
-from p2p_labeldp.runs.results import stated, write_manifest
-from p2p_labeldp.runs.execute import Progress
-from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.engines.shares import (
     MOST_USERS,
     SHARES_PER_THREAD,
@@ -36,10 +31,16 @@ from p2p_labeldp.engines.shares import (
     share_bytes,
 )
 from p2p_labeldp.engines.split import Done, Record, Workers
-from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs.curves import curves
+from p2p_labeldp.runs.execute import Progress
+from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
+from p2p_labeldp.runs.resolve import Resolved, resolve
+from p2p_labeldp.runs.results import stated, write_manifest
+from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.runs.summary import Sizes, Summary, Worker
 from p2p_labeldp.scenario import Scenario
 
@@ -76,7 +77,8 @@ def run_crowd(
             where = f"--out {folder.place}" if folder is not None else str(place)
             raise RunError(f"{where}: cannot be written: {error.strerror or error}; nothing was kept") from None
         reported = spool.reported
-    table = guarantees(resolved.plan, Circumstances(_distinct(sizes, parameters), resolved.delta))
+    circumstances = Circumstances(_distinct(sizes, parameters), resolved.delta)
+    table = guarantees(resolved.plan, circumstances)
     summary = Summary(
         **stated(resolved),
         users=crowd.users,
@@ -89,6 +91,7 @@ def run_crowd(
         accuracy_reason=UNLEARNED,
         privacy=table,
         headline=headline(table),
+        curves={} if folder is None else curves(resolved.plan, circumstances, table),
         cluster_sizes=Sizes(int(sizes.min()), float(np.median(sizes)), int(sizes.max())),
         phi=0.0,  # everyone of a group has the group's p(y|x)
         psi=found.psi,

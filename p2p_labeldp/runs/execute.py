@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from p2p_labeldp.adversaries.cast import Part, cast, parts_of, refuse_players
+from p2p_labeldp.adversaries.install import assign, install, refuse_misbehaviour
+from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Coins, Randomness, make_coins, randomness_of, require_installed
+from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.resolve import Resolved
@@ -55,7 +57,7 @@ class Executed:
     population: Population
     coins: Coins
     outcome: Outcome
-    parts: tuple[Part, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
     """Who the adversaries were."""
     silent: frozenset[int] = frozenset()
     """Victims who never flipped: nothing of theirs was ever said."""
@@ -115,12 +117,14 @@ def execute(
         simulation = _simulation(done, faults, hosting, folder, tell)
         if scenario.defences.check_assignment:
             simulation.coordinator.centres = clusters.centres
-        parts = cast(simulation, scenario)
+        assignments = install(simulation, scenario)
         if prepare is not None:
             prepare(simulation)
         outcome = simulation.run()
-        silent = frozenset(p.victim for p in parts if p.victim is not None and not simulation.users[p.victim].flipped)
-        return dataclasses.replace(done, outcome=outcome, parts=parts, silent=silent)
+        silent = frozenset(
+            p.victim for p in assignments if p.victim is not None and not simulation.users[p.victim].flipped
+        )
+        return dataclasses.replace(done, outcome=outcome, assignments=assignments, silent=silent)
     tell("exchange", 0, 0)
     record: Record | None = None
     if workers is None:
@@ -130,8 +134,8 @@ def execute(
     if faults is not None:
         unused = "the scenario's faults were left out: the vectorized engine sends no messages"
         outcome = dataclasses.replace(outcome, warnings=[unused])
-    parts = parts_of(scenario, len(dataset.labels))
-    return dataclasses.replace(done, outcome=outcome, parts=parts, record=record)
+    assignments = assign(scenario, len(dataset.labels))
+    return dataclasses.replace(done, outcome=outcome, assignments=assignments, record=record)
 
 
 def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None) -> None:
@@ -142,7 +146,7 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     if dask is not None:
         refuse_split(scenario, engine)
     if engine == Engine.VECTORIZED:
-        refuse_players(scenario)
+        refuse_misbehaviour(scenario)
 
 
 def _simulation(
@@ -165,12 +169,29 @@ def _simulation(
         hosting=hosting,
         seed=scenario.coins.seed,
         randomness=done.randomness(),
+        target=target_of(resolved),
         faults=faults,
         write=folder.open_trace().write if folder is not None else lambda _: None,
         on_batch=on_batch,
     )
     simulation.host.defend(scenario.defences, scenario.clusters)
     return simulation
+
+
+def target_of(resolved: Resolved) -> Target | None:
+    """Whether a cluster of a size keeps to the epsilon that was asked for; None where none was.
+
+    Clusters of the sizes that the flips were calibrated for do. Others come about where users never say hello.
+    """
+    plan, epsilon = resolved.plan, resolved.target
+    if epsilon is None or plan.holder is not Holder.PEERS:
+        return None
+
+    def keeps(size: int) -> bool:
+        answer = account(View.LEARNER, plan.parameters, cluster_size=size, thorough=False).get_epsilon(resolved.delta)
+        return answer.epsilon <= epsilon * (1 + 1e-9)
+
+    return keeps
 
 
 def faults_of(scenario: Scenario, users: int) -> Faults | None:

@@ -2,8 +2,8 @@
 
 The guarantee of a run is that of its worst cluster. Clusters below the minimum size abstain and say nothing. Where
 somebody of a cluster went missing after the assignment, some ask went unanswered: who reports then tells whom she could
-have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster. The
-closed-form views only lose chances to see something.
+have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster.
+The closed-form views only lose chances to see something.
 
 Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
 alone are counted on, and nothing at all for users who make new noise for every asker, or whose roles were replaced by
@@ -13,7 +13,7 @@ code that nobody has accounted for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account, account_clusters
+from p2p_labeldp.privacy import VIEWS, Account, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 FRESH = "fresh_answers"
@@ -44,14 +44,12 @@ class Circumstances:
     replaced: bool = False
     """Whether roles were replaced by code that nobody has accounted for."""
     colluders: Mapping[int, int] = field(default_factory=dict)
-    """The most colluders that a cluster of a size holds; where none are known, one is assumed."""
+    """The most colluders that a cluster of a size holds; empty where nobody colludes, and one is assumed."""
     distrusted: bool = False
     """Whether users of large enough clusters abstained, so that others may be fewer than they think."""
 
 
-def cluster_sizes(
-    clusters: NDArray[np.integer], parameters: Parameters, missing: Iterable[int] = ()
-) -> dict[int, int]:
+def cluster_sizes(clusters: NDArray[np.integer], parameters: Parameters, missing: Iterable[int] = ()) -> dict[int, int]:
     """Each distinct size of a cluster that took part, with the most users of such a cluster who went missing."""
     sizes = np.bincount(clusters[clusters >= 0])
     absent = [user for user in missing if clusters[user] >= 0]
@@ -63,8 +61,8 @@ def cluster_sizes(
     return worst
 
 
-def guarantees(plan: Plan, found: Circumstances) -> Table:
-    """View to guarantee: what the plan states, or what the exchange of those who took part comes to."""
+def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) -> Table:
+    """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
     if found.replaced:
         return nothing_guaranteed(found.delta, "roles were replaced by code that nobody has accounted for")
     if plan.holder is not Holder.PEERS:
@@ -82,17 +80,20 @@ def guarantees(plan: Plan, found: Circumstances) -> Table:
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
         )
-    sizes, colluders = (tuple(sorted(each.items())) for each in (found.sizes, found.colluders))
-    return dict(_honest(plan.parameters, sizes, colluders, found.delta))
+    sizes, colluders = tuple(sorted(found.sizes.items())), tuple(sorted(found.colluders.items()))
+    return {view: _honest(view, plan.parameters, sizes, colluders, found.delta) for view in views}
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _honest(
-    parameters: Parameters, sizes: tuple[tuple[int, int], ...], colluders: tuple[tuple[int, int], ...], delta: float
-) -> Mapping[View, Guarantee]:
+    view: View,
+    parameters: Parameters,
+    sizes: tuple[tuple[int, int], ...],
+    colluders: tuple[tuple[int, int], ...],
+    delta: float,
+) -> Guarantee:
     """Where everyone is honest. Runs that differ in their coins alone, as those of a sweep, are accounted for once."""
-    found = Circumstances(dict(sizes), delta, colluders=dict(colluders))
-    return {view: _guarantee(view, parameters, found) for view in VIEWS}
+    return _guarantee(view, parameters, Circumstances(dict(sizes), delta, colluders=dict(colluders)))
 
 
 def _guarantee(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:
@@ -119,24 +120,34 @@ def _within(view: View, size: int, parameters: Parameters, found: Circumstances,
         shuffled = account(View.SHUFFLE, replace(parameters, theta=1.0), cluster_size=size, thorough=False)
         if shuffled.get_delta(epsilon).delta <= found.delta:
             return True
-    colluders = min(found.colluders.get(size, 0) or COLLUDERS, size - 1) if view == View.COALITION else 0
-    stated = account(view, parameters, cluster_size=size, colluders=colluders, thorough=False).get_delta(epsilon)
-    return stated.delta <= found.delta
+    return cluster_account(view, size, parameters, found).get_delta(epsilon).delta <= found.delta
 
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:
-    colluders = min(found.colluders.get(size, 0) or COLLUDERS, size - 1) if view == View.COALITION else 0
+    known = {"colluders": colluders_in(size, found)} if view == View.COALITION else {}
     if lost and view not in CLOSED_FORM:
         reason = f"{lost} of {size} users went missing: the flips alone are counted on"
-        return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size)
-    answer = account_clusters(view, parameters, [size], found.delta, colluders=colluders).worst
+        return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size, **known)
+    answer = cluster_account(view, size, parameters, found).get_epsilon(found.delta)
     if lost:
         answer = msgspec.structs.replace(answer, method="upper_bound", error_bound=answer.epsilon)
-    known = {"colluders": colluders} if view == View.COALITION else {}
     return msgspec.structs.replace(
-        answer, cluster_size=size, searched=None, worst_ones=None, local_epsilon=None, paper_epsilon=None,
-        shuffle_epsilon=None, **known,
+        answer, view=view, cluster_size=size, searched=None, worst_ones=None, paper_epsilon=None, shuffle_epsilon=None,
+        **known,
     )  # fmt: skip
+
+
+def colluders_in(size: int, found: Circumstances) -> int:
+    """How many users of a cluster of that size collude with the learner, at most all but one."""
+    return min(found.colluders.get(size, 0) if found.colluders else COLLUDERS, size - 1)
+
+
+def cluster_account(view: View, size: int, parameters: Parameters, found: Circumstances) -> Account:
+    """The accountant of a view of a cluster, with the colluders that it holds; without any, they see what she sees."""
+    colluders = colluders_in(size, found) if view == View.COALITION else 0
+    if view == View.COALITION and not colluders:
+        view = View.LEARNER
+    return account(view, parameters, cluster_size=size, colluders=colluders, thorough=False)
 
 
 def flips_alone(parameters: Parameters, delta: float, reason: str) -> Table:
@@ -147,13 +158,19 @@ def flips_alone(parameters: Parameters, delta: float, reason: str) -> Table:
 def _flips(view: View, parameters: Parameters, delta: float, reason: str) -> Guarantee:
     local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(delta)
     why = reason if local.epsilon < math.inf else f"{reason}, and alpha leaves labels unflipped"
-    return Guarantee(epsilon=local.epsilon, delta=delta, view=view, method="upper_bound", reason=why)
+    return Guarantee(
+        epsilon=local.epsilon,
+        delta=delta,
+        view=view,
+        method="upper_bound",
+        reason=why,
+        local_epsilon=local.local_epsilon,
+    )
 
 
 def nothing_guaranteed(delta: float, reason: str) -> Table:
     return {
-        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason)
-        for view in VIEWS
+        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason) for view in VIEWS
     }
 
 

@@ -1,4 +1,4 @@
-"""A scenario resolved: its noise calibrated, its mechanism planned, its delta chosen. The same for everyone who runs it."""
+"""A scenario resolved: its noise calibrated, its mechanism planned, its delta chosen; the same for all who run it."""
 
 from __future__ import annotations
 
@@ -78,6 +78,12 @@ def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]
         parameters=parameters,
         **options_of(scenario),
     )
+    undone = plan.beta or (plan.parameters.alpha and scenario.learner.correct_flips)
+    if undone and not plan.exchangeable and scenario.learner.l2 == 0:
+        raise RequestError(
+            f"learner.l2 = 0 is not allowed where the noise of {plan.kind} is undone: targets are negative, and the "
+            "loss has no minimum; it must be above 0"
+        )
     target = mechanism.epsilon or None
     if target and "alpha" in MECHANISMS[mechanism.kind].keys:
         scenario = replace(scenario, mechanism__alpha=plan.parameters.alpha, mechanism__epsilon=0.0)

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_labeldp.adversaries.cast import Part, kinds_of
+from p2p_labeldp.adversaries.install import misbehaving
+from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.split import Workers
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.runs.clusters import ClusterPlan
+from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
     Engine,
     Executed,
@@ -47,7 +49,7 @@ class Run:
     """None, as is the outcome, where nobody held everyone: a crowd on a cluster."""
     outcome: Outcome | None
     summary: Summary
-    parts: tuple[Part, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
     """Who the adversaries were."""
 
 
@@ -71,7 +73,7 @@ def run(
     """
     check_engine(scenario, engine, hosting, dask)
     tell = progress or (lambda stage, done, total: None)
-    asked = _Asked(scenario, engine, hosting, data_dir, prepare, measure, tell)
+    asked = _Asked(scenario.settled(), engine, hosting, data_dir, prepare, measure, tell)
     if out is None:
         with workers_at(dask) as workers:
             return _run(asked, None, workers)
@@ -111,14 +113,12 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_text(files.SCENARIO, resolved.scenario.to_toml())
-    executed = execute(
-        resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell
-    )
+    executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
     summary = _summary(asked, executed, known, clusters.merged, began, folder)
     if folder is not None:
         folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
         write_results(folder, resolved.scenario, dataset, executed.outcome, summary)
-    return Run(resolved.scenario, dataset, executed.outcome, summary, executed.parts)
+    return Run(resolved.scenario, dataset, executed.outcome, summary, executed.assignments)
 
 
 def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> Resolved:
@@ -134,17 +134,15 @@ def _summary(
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
-    table = guarantees(
-        resolved.plan,
-        Circumstances(
-            cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
-            resolved.delta,
-            misbehaving=tuple(kinds_of(executed.parts)),
-            replaced=asked.prepare is not None,
-        ),
+    found = Circumstances(
+        cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
+        resolved.delta,
+        misbehaving=tuple(misbehaving(executed.assignments)),
+        replaced=asked.prepare is not None,
     )
+    table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
-    if executed.parts and asked.measure is not None:
+    if executed.assignments and asked.measure is not None:
         asked.tell("attacks", 0, 0)
         attacks = asked.measure(executed)
     return Summary(
@@ -159,8 +157,9 @@ def _summary(
         majority_accuracy=known.majority_accuracy(),
         privacy=table,
         headline=headline(table),
+        curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),
-        adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.parts),
+        adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.assignments),
         attacks=attacks,
         workers=None if executed.record is None else tuple(Worker(**done) for done in executed.record.by_worker()),
         seconds=round(time.perf_counter() - began, 3),

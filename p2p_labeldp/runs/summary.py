@@ -178,7 +178,9 @@ def read_summary(path: Path) -> Summary:
             raise ValueError("not an object")
         if found.get("version") != VERSION:
             told = found.get("version", 1)
-            raise RequestError(f"{path}: a summary of version {told}; this program reads version {VERSION}: run it again")
+            raise RequestError(
+                f"{path}: a summary of version {told}; this program reads version {VERSION}: run it again"
+            )
         privacy = found.pop("privacy", None)
         if not isinstance(privacy, dict):
             raise ValueError("privacy is missing or no object")

@@ -106,6 +106,8 @@ def parse_scenario(
             values.setdefault("coins", {})["seed"] = _checked("coins", "seed", seed)
         except RequestError as error:
             raise RequestError(f"--seed: {error}") from None
+    if "seed" in values.get("coins", {}):
+        values["coins"].setdefault("source", "seeded")  # who names a seed wants it
     try:
         _require_one_noise(values.get("mechanism", {}))
         sections: dict[str, Any] = {section: SECTIONS[section](**table) for section, table in values.items()}

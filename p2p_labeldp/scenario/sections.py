@@ -6,9 +6,32 @@ from dataclasses import dataclass
 
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
 
-DATA_SETS = (
-    "digits", "breast_cancer", "synthetic", "crowd", "mnist", "fashion_mnist", "cifar10", "adult", "diabetes130", "csv",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Examples:
+    """What stands fast of a data set before it is loaded."""
+
+    ships: bool = False
+    """Whether it comes with the package or is made up: nobody's labels are told by showing them."""
+    keys: tuple[str, ...] = ()
+    """Keys of ``[data]`` that are for it and a few others alone."""
+    own_test: bool = False
+    """Whether its test set is fixed, so that none is held out."""
+
+
+_MADE = ("groups", "dimensions", "labels", "separation", "sharpness", "rate")
+DATA_SETS = {
+    "digits": Examples(ships=True),
+    "breast_cancer": Examples(ships=True),
+    "synthetic": Examples(ships=True, keys=(*_MADE, "spread")),
+    "crowd": Examples(ships=True, keys=_MADE),
+    "mnist": Examples(own_test=True),
+    "fashion_mnist": Examples(own_test=True),
+    "cifar10": Examples(own_test=True),
+    "adult": Examples(own_test=True),
+    "diabetes130": Examples(),
+    "csv": Examples(keys=("path", "label_column", "cluster_column")),
+}
 TARGETS = ("class", "parity", "early", "any")
 
 
@@ -16,7 +39,7 @@ TARGETS = ("class", "parity", "early", "any")
 class Data:
     """Which labelled examples the users hold."""
 
-    name: str = key("digits", OneOf(DATA_SETS), "the data set")
+    name: str = key("digits", OneOf(tuple(DATA_SETS)), "the data set")
     users: int = key(0, Whole(0), "how many users, each with one training example; 0 takes all there are")
     test_fraction: float = key(0.2, Number(0.01, 0.9), "share held out where no test set is fixed")
     target: str = key("class", OneOf(TARGETS), "which label: every class, or a two-label question")
@@ -31,7 +54,9 @@ class Data:
     sharpness: float = key(1.0, Number(0), "how strongly features decide the label, for synthetic and crowd")
     rate: float = key(0.5, Number(0.0001, 0.9999), "share of label 1, for synthetic and crowd with two labels")
     seed: int = key(
-        -1, Whole(-1, MAX_SEED), "seed of the public part alone: users, test examples and where k-means starts; -1: coins.seed"
+        -1,
+        Whole(-1, MAX_SEED),
+        "seed of the public part alone: users, test examples and where k-means starts; -1: coins.seed",
     )
 
 
@@ -117,7 +142,12 @@ class Privacy:
 class Coins:
     """Where randomness comes from."""
 
-    source: str = key("seeded", OneOf(("seeded", "system")), "repeatable, or the operating system's")
+    source: str = key(
+        "auto",
+        OneOf(("auto", "seeded", "system")),
+        "repeatable, or the operating system's; auto: repeatable where a seed is given or the data set ships, in "
+        "simulations",
+    )
     seed: int = key(0, Whole(0, MAX_SEED), "seed of everything random in a simulation")
 
 

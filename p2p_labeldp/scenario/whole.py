@@ -11,6 +11,7 @@ from typing import Any
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.sections import (
+    DATA_SETS,
     MECHANISMS,
     Clusters,
     Coins,
@@ -56,6 +57,18 @@ class Scenario:
     def data_seed(self) -> int:
         """What examples and clusters are drawn from: a comparison keeps them while the coins change."""
         return self.coins.seed if self.data.seed < 0 else self.data.seed
+
+    @property
+    def ships(self) -> bool:
+        """Whether the examples come with the package or are made up: no label of a real person is among them."""
+        return DATA_SETS[self.data.name].ships
+
+    def settled(self, *, deployed: bool = False) -> Scenario:
+        """With the source of its coins decided: a seed undoes every flip, so that real labels get none unasked."""
+        if self.coins.source != "auto":
+            return self
+        source = "system" if deployed or not self.ships else "seeded"
+        return dataclasses.replace(self, coins=dataclasses.replace(self.coins, source=source))
 
     def _check_limits(self) -> None:
         """Limits are for what goes wrong; a message on its way within its time must not run into one."""

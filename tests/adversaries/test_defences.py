@@ -76,7 +76,7 @@ CARELESS = {"kind": "fresh_answers", "users": [VICTIM]}
 
 def test_a_second_ask_is_refused_unless_that_is_switched_off(play: Play) -> None:
     once, often = play(PESTERING), play(PESTERING, defences__one_answer=False)
-    colluders = set(once.run.parts[0].members)
+    colluders = set(once.run.assignments[0].members)
     told = {name: [to for kind, to in words(each) if to in colluders] for name, each in (("1", once), ("6", often))}
     assert sorted(told["1"]) == sorted(colluders)
     assert sorted(told["6"]) == sorted(6 * list(colluders))

@@ -60,7 +60,7 @@ def test_shares_are_those_of_the_formula(fraction: float, answers: bool, reports
 @pytest.mark.parametrize("keys", [{}, {"answers": False}, {"reports": False}])
 def test_actors_and_arrays_lie_alike(keys: dict[str, bool], play: Play) -> None:
     played = play({"kind": "liars", "fraction": 0.3} | keys)
-    liars = np.isin(np.arange(120), played.run.parts[0].members)
+    liars = np.isin(np.arange(120), played.run.assignments[0].members)
     parameters = Parameters(0.2, 0.8, minimum_size=10)
     reports = poisoned_reports(
         played.run.dataset.labels, played.run.outcome.clusters, parameters, SeededCoins(0), liars, 1, **keys

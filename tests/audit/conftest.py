@@ -18,6 +18,8 @@ from typing import Any
 import msgpack
 import pytest
 
+from p2p_labeldp.protocol.messages import HOST
+
 Record = list[Any]
 Causes = list[set[int]]
 
@@ -41,6 +43,7 @@ def causes(records: list[Record], latency: float = 0.0) -> Causes:
     """For each place in a simulated trace, the places of what made its sender send it."""
     places: dict[Any, list[int]] = defaultdict(list)
     found: Causes = []
+    rounds = 1 + max((message[1] for *_, message in records if message[0] == "closed"), default=0)
     for place, (_, time, sender, receiver, (kind, *fields)) in enumerate(records):
         round_ = fields[0] if fields else None
         wanted: list[Any] = {
@@ -52,27 +55,33 @@ def causes(records: list[Record], latency: float = 0.0) -> Causes:
             "goodbye": ["closed"],
             "ask": [("begin", sender, round_)],
             "answer": [("begin", sender, round_), ("ask", receiver, sender, round_)],
-            "report": [("answer", sender, round_)],
-            "done": [("begin", sender, round_), ("answer", sender, round_), ("report", sender, round_)],
-            "closed": [("done", round_), ("closed", (round_ or 0) - 1)],
-            "refusal": [("to", sender)],
+            "report": [("release", sender, round_), ("answer", sender, round_)],
+            "done": [("begin", sender, round_), ("answer", sender, round_)],
+            "closed": [("done", round_), *(((what, (round_ or 0) - 1)) for what in ("closed", "report", "hosted"))],
+            "refusal": [("route", round_, sender, fields[1])] if kind == "refusal" else [],
         }[kind]
         found.append({cause for what in wanted for cause in places[what]})
         if kind == "refusal":
-            found[-1] = {cause for cause in found[-1] if records[cause][1] + latency <= time}
+            # Of copies the first one will do: which of them was refused, nobody can tell.
+            arrived = [cause for cause in sorted(found[-1]) if records[cause][1] + latency <= time]
+            newest = max((records[cause][4][1:2] for cause in arrived), default=None)
+            found[-1] = {next(cause for cause in arrived if records[cause][4][1:2] == newest)} if arrived else set()
         names: list[Any] = {
             "hello": ["hello"],
             "centre": ["centre"],
             "roster": [("roster", round_)],
             "assignment": [("begin", receiver, 0)],
-            "round": [("begin", receiver, round_)],
+            "round": [("begin", receiver, round_), ("release", receiver, (round_ or 0) - 1)],
+            "goodbye": [("release", receiver, rounds - 1)],
+            "report": [("report", round_)],
             "ask": [("ask", sender, receiver, round_)],
             "answer": [("answer", receiver, round_)],
-            "report": [("report", sender, round_)],
             "done": [("done", round_)],
             "closed": ["closed", ("closed", round_)],
         }.get(kind, [])
-        for name in (*names, ("to", receiver)):
+        if receiver == HOST and kind == "round":
+            names = [("hosted", (round_ or 0) - 1)]
+        for name in (*names, ("route", sender, receiver, kind)):
             places[name].append(place)
     return found
 

@@ -54,7 +54,7 @@ def test_the_orders_are_really_other_orders(small_scenario: Make, runs: SimpleNa
         elif kind == "ask":
             early[kind] += receiver not in assigned
     assert early["ask"] > 5
-    assert kinds.index("report") < len(kinds) - 1 - kinds[::-1].index("assignment")
+    assert kinds.index("done") < len(kinds) - 1 - kinds[::-1].index("assignment")
 
 
 @pytest.fixture
@@ -123,8 +123,11 @@ def test_a_report_that_the_learner_lost_is_missed(deployed: Callable[..., Path],
     user = records[dropped][2]
     heard = next(r[4][2] for r in records if r[3] == user and r[4][:2] == ["answer", 0])
     records[dropped][4][2] = "reported"
-    records.insert(dropped, [0, 0.0, user, -2, ["report", 0, heard]])
-    next(record for record in records if record[4][:2] == ["closed", 0])[4][2] += 1
+    closed = next(record[4] for record in records if record[4][:2] == ["closed", 0])
+    closed[3] = bytes(byte | (1 << user % 8 if place == user // 8 else 0) for place, byte in enumerate(closed[3]))
+    told = next(place for place, record in enumerate(records) if record[3] == user and record[4][:2] == ["round", 1])
+    records[told][4][2] = True
+    records.insert(told + 1, [0, 0.0, user, -2, ["report", 0, heard]])
     outcomes[0] |= {"reported": outcomes[0]["reported"] + 1, "dropped": outcomes[0]["dropped"] - 1}
     runs.write(folder, header, runs.timed_anew(records))
     runs.edit_summary(

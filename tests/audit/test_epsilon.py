@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,16 +170,8 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """``audit --epsilon`` in an empty folder; gives (status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(["audit", "--epsilon", *arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+def command(command: Command) -> Command:
+    return partial(command, "audit", "--epsilon")
 
 
 def test_json_has_the_keys_others_rely_on(command: Command) -> None:

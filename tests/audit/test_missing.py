@@ -21,6 +21,7 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
     LEARNER,
+    VERSION,
     Answer,
     Ask,
     Assignment,
@@ -79,13 +80,34 @@ class StopsAfterAsking(User):
         return super().receive(sender, message) if type(message) in (Assignment, Goodbye) else ()
 
 
-class StopsAfterReporting(User):
-    """Her last word to the coordinator never leaves."""
+class NeverDone(User):
+    """Her word to the coordinator never leaves, so that she does not count."""
 
     __slots__ = ()
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
         return [pair for pair in super().receive(sender, message) if type(pair[1]) is not Done]
+
+
+class NeverReports(User):
+    """Counts, and her report never leaves."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return [pair for pair in super().receive(sender, message) if type(pair[1]) is not Report]
+
+
+class GoesMissing(User):
+    """Is done with the first round alone; in the next her word to the coordinator never leaves."""
+
+    __slots__ = ()
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        return [pair for pair in super().receive(sender, message) if pair[1] not in (_REPORTED, _DROPPED)]
+
+
+_REPORTED, _DROPPED = Done(1, "reported"), Done(1, "dropped")
 
 
 class Late(User):
@@ -112,12 +134,12 @@ ABSENCES: dict[str, Make] = {
     "answers nobody": Silent,
     "never begins": NeverBegins,
     "stops after asking": StopsAfterAsking,
-    "stops after reporting": StopsAfterReporting,
+    "is never done": NeverDone,
     "asks late": lambda *user: Late(*user, Ask),
     "answers late": lambda *user: Late(*user, Answer),
-    "reports late": lambda *user: Late(*user, Report, Done),
+    "never reports": NeverReports,
     "is done late": lambda *user: Late(*user, Done),
-    "is late with everything": lambda *user: Late(*user, Ask, Answer, Report, Done),
+    "is late with everything": lambda *user: Late(*user, Ask, Answer, Done),
 }
 
 
@@ -190,12 +212,12 @@ def test_they_pass_when_users_go_missing_in_every_way_at_once(seed: int, told: C
 
 
 def test_late_messages_are_really_in_the_traces(told: Callable[..., list[Path]], runs: SimpleNamespace) -> None:
-    ways = ("asks late", "answers late", "answers late", "reports late", "reports late")
+    ways = ("asks late", "answers late", "answers late", "is done late", "is done late")
     folder = told({4 * place: ABSENCES[way] for place, way in enumerate(ways)})[0]
     records = runs.read(folder)[1]
     closed = next(place for place, record in enumerate(records) if record[4][:2] == ["closed", 0])
     late = Counter(record[4][0] for record in records[closed:] if record[4][1:2] == [0])
-    assert {"ask", "answer", "report", "done"} <= set(late)
+    assert {"ask", "answer", "done"} <= set(late)
     refused = {record[4][2] for record in records if record[4][0] == "refusal"}
     assert {"ask", "answer", "done"} <= refused
 
@@ -235,8 +257,8 @@ def test_a_hello_that_comes_too_late_may_stand_anywhere_in_a_deployment(
     folder = runs.deployed(two_never_came, tmp_path / "deployed", latency=0.25)
     header, records = runs.read(folder)
     features = next(record[4][2] for record in records if record[4][0] == "hello")
-    hello = [0, 0.0, 3, -1, ["hello", 1, features]]
-    refusal = [0, 0.0, -1, -3, ["refusal", 3, "hello", "out_of_order: user 3 says hello after users were assigned"]]
+    hello = [0, 0.0, 3, -1, ["hello", VERSION, features]]
+    refusal = [0, 0.0, -1, -3, ["refusal", 3, "hello", "out_of_order", "user 3 says hello late"]]
     for place in (0, len(records) // 2, len(records)):
         late = [*records[:place], hello, *records[place:], *([refusal] if refused else [])]
         recount(runs, folder, header, runs.timed_anew(late))
@@ -266,7 +288,7 @@ def test_a_run_to_which_nobody_came_passes(runs: SimpleNamespace, tmp_path: Path
 def test_only_users_on_the_list_may_be_missing_and_all_on_it_must_be(
     told: Callable[..., list[Path]], runs: SimpleNamespace
 ) -> None:
-    for folder in told({3: StopsAfterAsking, 8: StopsAfterReporting}):
+    for folder in told({3: StopsAfterAsking, 8: NeverDone}):
         missing = json.loads((folder / "summary.json").read_text())["missing"]
         assert {3, 8} <= set(missing)
         for user in missing:
@@ -277,23 +299,23 @@ def test_only_users_on_the_list_may_be_missing_and_all_on_it_must_be(
         assert "summary" in kinds_of(violations(folder))
 
 
-def test_a_number_of_reports_that_the_coordinator_did_not_count_is_caught(
+def test_a_list_of_reporters_that_the_coordinator_did_not_hear_of_is_caught(
     told: Callable[..., list[Path]], runs: SimpleNamespace
 ) -> None:
     for folder in told(dict.fromkeys((3, 8, 9), ABSENCES["is done late"])):
         header, records = runs.read(folder)
         closed = next(record for record in records if record[4][0] == "closed")
-        announced = closed[4][2]
-        for other in (announced - 1, announced + 1):
-            closed[4][2] = other
+        counted = closed[4][3]
+        for bit in range(8):
+            closed[4][3] = bytes([counted[0] ^ 1 << bit, *counted[1:]])
             runs.write(folder, header, records)
-            assert kinds_of(violations(folder)) & {"closed", "summary"}
+            assert kinds_of(violations(folder)) & {"closed", "summary", "report_after_close"}
 
 
 # Dishonest users who go missing.
 
 
-class Misreports(StopsAfterReporting):
+class Misreports(GoesMissing):
     __slots__ = ()
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
@@ -329,7 +351,7 @@ class AsksEveryone(StopsAfterAsking):
         return [*out, *((user, Ask(0)) for user in self._roster)] if type(message) is Assignment else out
 
 
-class TwoFaced(StopsAfterReporting):
+class TwoFaced(GoesMissing):
     """Tells every other asker something else."""
 
     __slots__ = ()
@@ -339,8 +361,8 @@ class TwoFaced(StopsAfterReporting):
         return [(to, _otherwise(said) if type(said) is Answer and to % 2 else said) for to, said in out]
 
 
-class ReportsTwice(StopsAfterReporting):
-    """Reports the next round's label in advance as well, which the learner has no reason to refuse."""
+class ReportsTwice(GoesMissing):
+    """Reports in the next round as well, in which she does not count, before it is closed."""
 
     __slots__ = ()
 
@@ -357,11 +379,11 @@ def _otherwise(message: Any) -> Any:
     ("liar", "invariant"),
     [
         (Misreports, "report_is_answer"),
-        (lambda *user: MisreportsLate(*user, Report, Done), "report_is_answer"),
+        (lambda *user: MisreportsLate(*user, Report), "report_is_answer"),
         (AsksOutside, "asked_inside_cluster"),
         (AsksEveryone, "asked_once"),
         (TwoFaced, "same_answer"),
-        (ReportsTwice, "report_is_answer"),
+        (ReportsTwice, "report_after_close"),
     ],
 )
 @pytest.mark.parametrize("seed_is_known", [True, False])

@@ -28,7 +28,9 @@ from p2p_labeldp.scenario import Scenario, parse_scenario
 
 Record = list[Any]
 
-EXCHANGED = [kind for kind in KINDS if kind not in ("submit", "release", "centre")]  # other mechanisms, defences
+EXCHANGED = [
+    kind for kind in KINDS if kind not in ("submit", "release", "shares", "centre")
+]  # other mechanisms, defences
 
 SCENARIO = """
 [data]
@@ -121,8 +123,14 @@ def other_values(name: str, value: Any) -> list[Any]:
         return [other for other in ("reported", "dropped", "abstained") if other != value]
     if name == "kind":
         return ["answer", "nonsense"]
-    if name == "reason":
+    if name == "counted":
+        return [value[:-1], value + b"\0", bytes([value[0] ^ 1, *value[1:]]), bytes([*value[:-1], value[-1] ^ 128])]
+    if name == "release":
+        return [not value]
+    if name == "fault":
         return ["because"]
+    if name == "reason":
+        return []  # words for people, who may use others
     return [value + 1, value - 1, 10**6, -1 if value != -1 else 0]
 
 

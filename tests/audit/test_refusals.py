@@ -9,7 +9,7 @@ from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, LEARNER
 from p2p_labeldp.scenario import Network
 
-LATE, AGAIN = "out_of_order: too late", "duplicate: once is enough"
+LATE, AGAIN = ("out_of_order", "too late"), ("duplicate", "once is enough")
 
 
 def trace(*messages: tuple[Any, ...]) -> list[Event]:
@@ -28,27 +28,27 @@ def refused(*messages: tuple[Any, ...], network: Network | None = None, reports:
 
 def test_a_message_that_repeats_another_one_is_the_one_too_many() -> None:
     asks = [(1, 2, "ask", 0), (1, 2, "ask", 0), (2, 1, "answer", 0, 1)]
-    assert refused(*asks, (2, AUDITOR, "refusal", 1, "ask", AGAIN)) == {1: "duplicate"}
+    assert refused(*asks, (2, AUDITOR, "refusal", 1, "ask", *AGAIN)) == {1: "duplicate"}
     # Refused for another reason it is still the second that had no effect.
-    assert refused(*asks, (2, AUDITOR, "refusal", 1, "ask", LATE)) == {1: "out_of_order"}
+    assert refused(*asks, (2, AUDITOR, "refusal", 1, "ask", *LATE)) == {1: "out_of_order"}
 
 
 def test_what_was_acted_on_was_not_refused_even_if_that_is_seen_only_later() -> None:
-    asks = [(1, 2, "ask", 0), (1, 2, "ask", 1), (2, AUDITOR, "refusal", 1, "ask", LATE)]
+    asks = [(1, 2, "ask", 0), (1, 2, "ask", 1), (2, AUDITOR, "refusal", 1, "ask", *LATE)]
     assert refused(*asks, (2, 1, "answer", 0, 1)) == {1: "out_of_order"}
     assert refused(*asks, (2, 1, "answer", 1, 1)) == {0: "out_of_order"}
 
 
 def test_an_answer_that_was_asked_for_was_not_refused() -> None:
     said = [(1, 2, "ask", 1), (2, 1, "answer", 0, 1), (2, 1, "answer", 1, 1)]
-    assert refused(*said, (1, AUDITOR, "refusal", 2, "answer", LATE)) == {1: "out_of_order"}
+    assert refused(*said, (1, AUDITOR, "refusal", 2, "answer", *LATE)) == {1: "out_of_order"}
 
 
 def test_a_report_that_the_learner_took_was_not_refused() -> None:
     said = [
         (1, LEARNER, "report", 0, 2),
         (1, LEARNER, "report", 1, 2),
-        (LEARNER, AUDITOR, "refusal", 1, "report", LATE),
+        (LEARNER, AUDITOR, "refusal", 1, "report", *LATE),
     ]
     assert refused(*said, reports={(0, 1, 2)}) == {1: "out_of_order"}
     assert refused(*said, reports={(1, 1, 2)}) == {0: "out_of_order"}
@@ -56,14 +56,14 @@ def test_a_report_that_the_learner_took_was_not_refused() -> None:
 
 def test_of_messages_that_had_no_effect_the_oldest_was_late_first() -> None:
     said = [(1, COORDINATOR, "done", 0, "dropped"), (1, COORDINATOR, "done", 1, "dropped")]
-    refusal = (COORDINATOR, AUDITOR, "refusal", 1, "done", LATE)
+    refusal = (COORDINATOR, AUDITOR, "refusal", 1, "done", *LATE)
     assert refused(*said, refusal) == {0: "out_of_order"}
     assert refused(*said, refusal, refusal) == {0: "out_of_order", 1: "out_of_order"}
 
 
 def test_in_virtual_time_it_is_what_arrives_just_then() -> None:
     said = [(1, COORDINATOR, "done", 0, "dropped"), (1, COORDINATOR, "done", 1, "dropped")]
-    refusal = (COORDINATOR, AUDITOR, "refusal", 1, "done", LATE)
+    refusal = (COORDINATOR, AUDITOR, "refusal", 1, "done", *LATE)
     assert refused(*said, refusal, network=Network(latency=1.0)) == {1: "out_of_order"}
     assert refused(*said, refusal, network=Network(latency=2.0)) == {0: "out_of_order"}
     _, wrong = refused_positions(trace(*said, refusal), Network(latency=0.5), ())
@@ -71,7 +71,7 @@ def test_in_virtual_time_it_is_what_arrives_just_then() -> None:
 
 
 def test_a_refusal_refuses_one_message_that_stands_before_it() -> None:
-    refusal = (COORDINATOR, AUDITOR, "refusal", 1, "hello", AGAIN)
+    refusal = (COORDINATOR, AUDITOR, "refusal", 1, "hello", *AGAIN)
     for messages in (
         [refusal, (1, COORDINATOR, "hello", 1, 2)],
         [(1, COORDINATOR, "hello", 1, 2), refusal, refusal],
@@ -82,4 +82,4 @@ def test_a_refusal_refuses_one_message_that_stands_before_it() -> None:
 
 
 def test_bytes_that_are_no_message_are_not_looked_for() -> None:
-    assert refused((2, AUDITOR, "refusal", 1, "frame", "malformed: not MessagePack")) == {}
+    assert refused((2, AUDITOR, "refusal", 1, "frame", "malformed", "not MessagePack")) == {}

@@ -5,28 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.deployment import certificates
 
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
+def command(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.delenv("P2P_LABELDP_HOSTS", raising=False)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(["certs", *arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+    return partial(command, "certs")
 
 
 def found(answer: tuple[int, str, str]) -> dict[str, Any]:

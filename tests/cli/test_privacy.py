@@ -9,26 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from p2p_labeldp.cli import main
-
 Command = Callable[..., tuple[int, str, str]]
 
 KEYS = {
     "epsilon", "delta", "view", "method", "local_epsilon", "paper_epsilon", "shuffle_epsilon", "searched_epsilon",
     "worst_ones", "error_bound",
 }  # fmt: skip
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
 
 
 def account(command: Command, size: int, alpha: float, theta: float, delta: float, *more: str) -> dict[str, object]:

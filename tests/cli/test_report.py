@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.reporting import page
 
 SCENARIO = """
@@ -28,17 +27,10 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command in a folder with a scenario; gives (status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
+def command(command: Command, tmp_path: Path) -> Command:
+    """In a folder with a scenario."""
     (tmp_path / "small.toml").write_text(SCENARIO)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+    return command
 
 
 def test_run_leaves_the_report_that_report_makes(command: Command) -> None:

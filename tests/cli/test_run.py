@@ -37,16 +37,9 @@ def scenario(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command in an empty folder, without a report unless it is asked for; gives (status, output, errors)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main([*arguments[:1], *(["--no-report"] if arguments[0] == "run" else []), *arguments[1:]])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+def command(command: Command) -> Command:
+    """Without a report unless it is asked for."""
+    return lambda what, *more: command(what, *(["--no-report"] if what == "run" else []), *more)
 
 
 def test_a_run_prints_a_table_and_leaves_a_folder(command: Command, scenario: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,10 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """``sweep small.toml`` in a folder with that file alone; gives (status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
+def command(command: Command, tmp_path: Path) -> Command:
+    """``sweep small.toml`` in a folder with that file alone."""
     (tmp_path / "small.toml").write_text(SCENARIO)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(["sweep", "small.toml", *arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+    return partial(command, "sweep", "small.toml")
 
 
 @pytest.fixture(scope="module")

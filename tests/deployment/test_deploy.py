@@ -22,6 +22,8 @@ from p2p_labeldp.scenario import parse_scenario
 
 CLASSES = ("zebrafish", "quicksilver")
 SMALL = parse_scenario("""
+[coins]
+seed = 0
 [data]
 name = "synthetic"
 users = 60
@@ -42,6 +44,8 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "words.toml"
     path.write_text(
         f"""
+[coins]
+seed = 0
 [data]
 name = "csv"
 path = "{folder / "people.csv"}"

@@ -19,6 +19,8 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 PATIENT = parse_scenario("""
+[coins]
+seed = 0
 [data]
 name = "synthetic"
 users = 80

@@ -50,6 +50,8 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.scenario import parse_scenario, replace
 
 SMALL = parse_scenario("""
+[coins]
+seed = 0
 [data]
 name = "synthetic"
 users = 40

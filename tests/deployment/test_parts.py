@@ -17,6 +17,8 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 SMALL = parse_scenario("""
+[coins]
+seed = 0
 [data]
 name = "synthetic"
 users = 60

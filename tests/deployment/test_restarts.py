@@ -27,6 +27,8 @@ from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 MANY_ROUNDS = parse_scenario("""
+[coins]
+seed = 0
 [data]
 name = "synthetic"
 users = 80

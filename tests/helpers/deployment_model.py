@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.items import Directory, Facts
@@ -69,7 +70,9 @@ class Model:
         if name == "auditor":
             return AuditorPart(name, log, self.scenario, self._write_trace)
         if name == "learner":
-            return LearnerPart(name, log, self.scenario, lambda *facts: self.results.append(facts[:3]))
+            return LearnerPart(
+                name, log, self.scenario, lambda *facts: self.results.append(facts[:3]), data_of(self.dataset)
+            )
         return self.make_users(name, log, UsersPart)
 
     def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:

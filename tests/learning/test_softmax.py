@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, unflipped_targets
+from p2p_labeldp.learning import fit_softmax, one_hot, pooled_reports, unflip
 from p2p_labeldp.learning import softmax as module
 from p2p_labeldp.learning.softmax import Objective
 
@@ -18,7 +18,7 @@ LABELS = np.random.default_rng(2).integers(3, size=50)
 def test_the_gradient_is_that_of_the_loss(alpha, weighted):
     draw = np.random.default_rng(2)
     weight = draw.uniform(0, 3, size=50) if weighted else None
-    objective = Objective(FEATURES, unflipped_targets(LABELS, 3, alpha), l2=0.1, sample_weight=weight)
+    objective = Objective(FEATURES, unflip(one_hot(LABELS, 3), alpha), l2=0.1, sample_weight=weight)
     point = draw.normal(size=objective.size)
     numeric = approx_fprime(point, lambda at: objective(at)[0], 1e-7)
     assert np.allclose(objective(point)[1], numeric, atol=1e-5)
@@ -31,7 +31,7 @@ def test_the_loss_is_mean_cross_entropy_plus_the_penalty_of_the_weights_alone():
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
-    targets = unflipped_targets(LABELS, 3, 0.2)
+    targets = unflip(one_hot(LABELS, 3), 0.2)
     draw = np.random.default_rng(3)
     weight, point = draw.uniform(size=50), draw.normal(size=15)
     whole = Objective(FEATURES, targets, 0.1, weight)(point)
@@ -63,7 +63,7 @@ def test_correcting_flips_removes_their_bias():
     flipped = np.where(np.random.default_rng(4).random(10_000) < 0.3, 1 - labels, labels)
     nothing = np.zeros((10_000, 1), dtype=np.float32)
     plain = fit_softmax(nothing, one_hot(flipped, 2), 1e-3).predict_proba(nothing[:1])[0, 1]
-    corrected = fit_softmax(nothing, unflipped_targets(flipped, 2, 0.3), 1e-3).predict_proba(nothing[:1])[0, 1]
+    corrected = fit_softmax(nothing, unflip(one_hot(flipped, 2), 0.3), 1e-3).predict_proba(nothing[:1])[0, 1]
     # Five deviations of the flips' share, 5 * sqrt(.21 / 10000) / .4: error probability below 1e-6.
     assert corrected == pytest.approx(0.9, abs=0.057)
     assert plain == pytest.approx(0.9 * 0.7 + 0.1 * 0.3, abs=0.023)
@@ -110,7 +110,7 @@ def test_features_of_float32_are_not_copied():
 
 def test_negative_targets_need_a_penalty():
     with pytest.raises(RequestError, match=r"learner\.l2"):
-        fit_softmax(FEATURES, unflipped_targets(LABELS, 3, 0.1), l2=0)
+        fit_softmax(FEATURES, unflip(one_hot(LABELS, 3), 0.1), l2=0)
 
 
 @pytest.mark.parametrize("l2", [-1, float("nan"), float("inf")])
@@ -132,7 +132,7 @@ def test_a_class_whose_corrected_labels_weigh_less_than_nothing_does_not_carry_t
     """With a free bias the loss would fall without end: its minimum is far away, but it is one."""
     features = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     labels = np.repeat([0, 1, 2], [100, 90, 10])
-    targets = unflipped_targets(labels, 3, alpha=0.55)
+    targets = unflip(one_hot(labels, 3), 0.55)
     assert targets.mean(axis=0).min() < 0
     model = fit_softmax(features, targets, l2=1e-2, max_iterations=500, tolerance=1e-12)
     again = fit_softmax(features, targets, l2=1e-2, max_iterations=1000, tolerance=1e-12)

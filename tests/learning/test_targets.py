@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import one_hot, pooled_reports, unflip, unflipped_targets
+from p2p_labeldp.learning import one_hot, pooled_reports, unflip
 
 
 def test_one_hot_has_a_one_at_the_label():
@@ -15,7 +15,7 @@ def test_one_hot_has_a_one_at_the_label():
 
 
 def test_two_labels_and_a_quarter_of_flips_give_a_half_over_and_under():
-    assert unflipped_targets(np.array([1]), 2, alpha=0.25).tolist() == [[-0.5, 1.5]]
+    assert unflip(one_hot(np.array([1]), 2), 0.25).tolist() == [[-0.5, 1.5]]
 
 
 @given(label_count=st.integers(2, 10), alpha=st.floats(0, 1))
@@ -24,7 +24,7 @@ def test_targets_sum_to_one_and_are_right_on_average_over_the_flips(label_count,
         return
     flips = np.full((label_count, label_count), alpha / (label_count - 1))
     np.fill_diagonal(flips, 1 - alpha)
-    targets = unflipped_targets(np.arange(label_count), label_count, alpha)
+    targets = unflip(one_hot(np.arange(label_count), label_count), alpha)
     assert np.allclose(targets.sum(axis=1), 1)
     assert np.allclose(flips @ targets, np.eye(label_count), atol=1e-8)
 
@@ -32,11 +32,11 @@ def test_targets_sum_to_one_and_are_right_on_average_over_the_flips(label_count,
 @pytest.mark.parametrize(("label_count", "alpha"), [(2, 0.5), (3, 2 / 3), (10, 0.9)])
 def test_flips_that_leave_nothing_cannot_be_undone(label_count, alpha):
     with pytest.raises(RequestError, match=r"learner\.correct_flips cannot undo mechanism\.alpha"):
-        unflipped_targets(np.array([0]), label_count, alpha)
+        unflip(one_hot(np.array([0]), label_count), alpha)
 
 
 def test_one_label_cannot_flip():
-    assert unflipped_targets(np.array([0, 0]), 1, 0.3).tolist() == [[1], [1]]
+    assert unflip(one_hot(np.array([0, 0]), 1), 0.3).tolist() == [[1], [1]]
 
 
 def test_reports_of_several_rounds_are_pooled_by_user():
@@ -49,4 +49,4 @@ def test_reports_of_several_rounds_are_pooled_by_user():
 def test_unflipping_shares_is_the_mean_of_unflipping_reports():
     users, labels = np.array([0, 0, 0]), np.array([0, 2, 2])
     _, shares, _ = pooled_reports(users, labels, 3)
-    assert np.allclose(unflip(shares, 0.2)[0], unflipped_targets(labels, 3, 0.2).mean(axis=0))
+    assert np.allclose(unflip(shares, 0.2)[0], unflip(one_hot(labels, 3), 0.2).mean(axis=0))

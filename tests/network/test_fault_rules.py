@@ -32,9 +32,9 @@ from p2p_labeldp.protocol.messages import (
     Answer,
     Ask,
     Closed,
+    Fault,
     Message,
     Refusal,
-    Report,
     Roster,
 )
 from p2p_labeldp.scenario import make_entry
@@ -200,7 +200,7 @@ def test_a_rule_that_names_nobody_concerns_everyone_the_other_parties_too() -> N
     made = faults({"rule": "delay", "seconds": 2.0})
     late = [TRAVEL + 2.0]
     assert arrivals(made, 3, 1) == arrivals(made, 3, LEARNER) == arrivals(made, COORDINATOR, 3) == late
-    assert arrivals(made, COORDINATOR, LEARNER, Closed(0, 1)) == late
+    assert arrivals(made, COORDINATOR, LEARNER, Closed(0, 0, b"", 0)) == late
 
 
 def test_reorder_holds_some_messages_back_for_up_to_so_long() -> None:
@@ -282,7 +282,7 @@ def test_in_churn_each_user_is_away_once_at_a_moment_of_her_own() -> None:
     ("sender", "receiver", "message"),
     [
         pytest.param(COORDINATOR, HOST, Roster(0, 0, b""), id="a roster"),
-        pytest.param(3, AUDITOR, Refusal(1, "ask", "duplicate: again"), id="a refusal"),
+        pytest.param(3, AUDITOR, Refusal(1, "ask", Fault.DUPLICATE, "again"), id="a refusal"),
         pytest.param(3, 3, Ask(0), id="a self-ask"),
         pytest.param(3, 10**9, Ask(0), id="to nobody"),
         pytest.param(3, -9, Ask(0), id="to nobody either"),
@@ -398,13 +398,6 @@ def test_a_rule_that_never_fired_is_warned_of() -> None:
     assert made.fired() == [{"rule": "loss", "fired": 90}, {"rule": "crash", "fired": 0}]
     (line,) = made.warnings()
     assert line.startswith("faults[2] (crash) never fired")
-
-
-def test_reporters_are_remembered_whatever_becomes_of_their_reports() -> None:
-    made = faults({"rule": "loss", "probability": 1.0, "users": [4]})
-    arrivals(made, 4, LEARNER, Report(1, 0))
-    arrivals(made, 2, LEARNER, Report(1, 1))
-    assert (made.reporters(0).tolist(), made.reporters(1).tolist()) == ([], [2, 4])
 
 
 # Choosing users

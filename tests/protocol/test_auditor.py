@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from p2p_labeldp.protocol import Auditor
-from p2p_labeldp.protocol.messages import KINDS, PARTIES, Ask, Features, Goodbye, Hello, Refusal, Report
+from p2p_labeldp.protocol.messages import KINDS, PARTIES, Ask, Fault, Features, Goodbye, Hello, Refusal, Report
 
 
 def objects(data: bytes) -> list[Any]:
@@ -31,7 +31,7 @@ def test_an_empty_batch_is_no_bytes() -> None:
 def test_a_batch_is_empty_once_taken_and_stays_the_same_list() -> None:
     auditor = Auditor()
     batch = auditor.batch
-    batch.append((0, 0.0, 1, 2, Goodbye()))
+    batch.append((0, 0.0, 1, 2, Goodbye(False)))
     assert auditor.take()
     assert auditor.batch is batch
     assert batch == []
@@ -51,7 +51,7 @@ def test_batches_follow_each_other_and_the_header_in_one_stream() -> None:
 def test_the_header_names_format_fields_kinds_and_parties() -> None:
     (header,) = objects(Auditor().header(users=2, labels=3))
     assert header["format"] == "p2p_labeldp trace"
-    assert header["version"] == 1
+    assert header["version"] == 2
     assert header["record"] == ["number", "time", "sender", "receiver", "message"]
     assert header["kinds"] == {kind: list(fields) for kind, fields in KINDS.items()}
     assert header["parties"] == PARTIES
@@ -66,8 +66,8 @@ def test_of_features_the_trace_keeps_only_how_many_there_are() -> None:
 
 def test_a_refusal_is_readable_as_it_stands() -> None:
     auditor = Auditor()
-    auditor.batch.append((0, 0.0, 1, -3, Refusal(4, "ask", "duplicate: again")))
-    assert objects(auditor.take())[0][4] == ["refusal", 4, "ask", "duplicate: again"]
+    auditor.batch.append((0, 0.0, 1, -3, Refusal(4, "ask", Fault.DUPLICATE, "again")))
+    assert objects(auditor.take())[0][4] == ["refusal", 4, "ask", "duplicate", "again"]
 
 
 def test_messages_are_numbered_from_zero() -> None:

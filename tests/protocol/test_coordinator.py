@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol import Coordinator, coordinator
+from p2p_labeldp.protocol import Coordinator, collection, coordinator
 from p2p_labeldp.protocol.coordinator import EXCHANGE, HELLOS, OVER
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
@@ -28,6 +28,7 @@ from p2p_labeldp.protocol.messages import (
     Roster,
     Round,
 )
+from tests.helpers.closing import closed
 
 
 def by_first_feature(_: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.integer]:
@@ -142,7 +143,7 @@ def test_strangers_are_misdirected(sender: int) -> None:
     assert fault(assigned(0, 0, 0, 0)[0], sender, Done(0, "dropped")) == "misdirected"
 
 
-@pytest.mark.parametrize("message", [Ask(0), Answer(0, 1), Report(0, 1), Round(0), Closed(0, 0), Goodbye()])
+@pytest.mark.parametrize("message", [Ask(0), Answer(0, 1), Report(0, 1), Round(0, True), closed(2), Goodbye(True)])
 def test_messages_for_others_are_misdirected(message: Message) -> None:
     assert fault(assigned(0, 0)[0], 0, message) == "misdirected"
 
@@ -189,7 +190,7 @@ def test_the_absent_are_not_waited_for_and_cannot_be_done() -> None:
 def test_without_any_hello_every_round_is_closed_empty() -> None:
     someone = make(3, rounds=2)
     sent = list(someone.expire())
-    assert [out for out in sent if out[0] == LEARNER] == [(LEARNER, Closed(0, 0)), (LEARNER, Closed(1, 0))]
+    assert [out for out in sent if out[0] == LEARNER] == [(LEARNER, closed(3, 0)), (LEARNER, closed(3, 1))]
     assert someone.finished
     assert someone.absent == [0, 1, 2]
 
@@ -205,24 +206,33 @@ def test_a_refused_hello_leaves_its_user_absent() -> None:
 # Rounds
 
 
-def test_the_last_done_closes_the_round_with_the_number_of_reports() -> None:
+def test_the_last_done_closes_the_round_with_the_list_of_those_who_report() -> None:
     someone, _ = assigned(0, 0, 0, 0)
     for user, done in [(3, Done(0, "reported")), (0, Done(0, "dropped")), (1, Done(0, "abstained"))]:
         assert list(someone.receive(user, done)) == []
     sent = list(someone.receive(2, Done(0, "reported")))
-    assert sent[0] == (LEARNER, Closed(0, 2))
+    assert sent[0] == (LEARNER, closed(4, 0, [2, 3]))
     assert someone.attendance[0].outcomes == {"reported": 2, "dropped": 1, "abstained": 1}
     assert someone.attendance[0].missing == []
 
 
-def test_everyone_is_told_goodbye_at_the_end_and_the_host_last() -> None:
+def test_a_long_list_travels_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "CLOSED_PART", 1)
+    someone, _ = assigned(*[0] * 18)
+    sent = [out for user in range(18) for out in someone.receive(user, Done(0, "reported" if user % 3 else "dropped"))]
+    assert [message for to, message in sent if to == LEARNER] == [
+        Closed(0, 0, bytes([0b10110110]), 0), Closed(0, 8, bytes([0b01101101]), 0), Closed(0, 16, bytes([0b11]), 0),
+    ]  # fmt: skip
+
+
+def test_everyone_is_told_goodbye_at_the_end_and_whether_she_reports_and_the_host_last() -> None:
     someone, _ = assigned(0, 1)
     someone.receive(0, Done(0, "dropped"))
-    assert list(someone.receive(1, Done(0, "dropped"))) == [
-        (LEARNER, Closed(0, 0)),
-        (0, Goodbye()),
-        (1, Goodbye()),
-        (HOST, Goodbye()),
+    assert list(someone.receive(1, Done(0, "reported"))) == [
+        (LEARNER, closed(2, 0, [1])),
+        (0, Goodbye(False)),
+        (1, Goodbye(True)),
+        (HOST, Goodbye(False)),
     ]
     assert (someone.phase, someone.finished) == (OVER, True)
 
@@ -231,14 +241,15 @@ def test_rounds_follow_each_other() -> None:
     someone, _ = assigned(0, 0, rounds=3)
     for round_ in (0, 1):
         someone.receive(0, Done(round_, "reported"))
-        assert list(someone.receive(1, Done(round_, "reported"))) == [
-            (LEARNER, Closed(round_, 2)),
-            (0, Round(round_ + 1)),
-            (1, Round(round_ + 1)),
+        assert list(someone.receive(1, Done(round_, "dropped"))) == [
+            (LEARNER, closed(2, round_, [0])),
+            (0, Round(round_ + 1, True)),
+            (1, Round(round_ + 1, False)),
+            (HOST, Round(round_ + 1, False)),
         ]
     assert (someone.round, someone.finished) == (2, False)
     someone.receive(0, Done(2, "dropped"))
-    assert (HOST, Goodbye()) in list(someone.receive(1, Done(2, "dropped")))
+    assert (HOST, Goodbye(False)) in list(someone.receive(1, Done(2, "dropped")))
     assert len(someone.attendance) == 3
 
 
@@ -262,10 +273,16 @@ def test_a_done_of_a_past_round_or_after_the_end_is_out_of_order() -> None:
     assert fault(someone, 0, Done(1, "reported")) == "out_of_order"
 
 
-def test_who_is_not_done_at_the_limit_is_missing_and_still_invited_to_the_next_round() -> None:
+def test_who_is_not_done_at_the_limit_is_missing_does_not_report_and_is_still_invited_to_the_next_round() -> None:
     someone, _ = assigned(0, 0, 0, rounds=2)
     someone.receive(1, Done(0, "reported"))
-    assert list(someone.expire()) == [(LEARNER, Closed(0, 1)), (0, Round(1)), (1, Round(1)), (2, Round(1))]
+    assert list(someone.expire()) == [
+        (LEARNER, closed(3, 0, [1])),
+        (0, Round(1, False)),
+        (1, Round(1, True)),
+        (2, Round(1, False)),
+        (HOST, Round(1, False)),
+    ]
     assert someone.attendance[0].missing == [0, 2]
     for user in range(3):
         list(someone.receive(user, Done(1, "reported")))
@@ -275,8 +292,8 @@ def test_who_is_not_done_at_the_limit_is_missing_and_still_invited_to_the_next_r
 def test_the_limit_of_the_last_round_ends_everything() -> None:
     someone, _ = assigned(0, 0)
     sent = list(someone.expire())
-    assert sent[0] == (LEARNER, Closed(0, 0))
-    assert sent[1:] == [(0, Goodbye()), (1, Goodbye()), (HOST, Goodbye())]
+    assert sent[0] == (LEARNER, closed(2))
+    assert sent[1:] == [(0, Goodbye(False)), (1, Goodbye(False)), (HOST, Goodbye(False))]
     assert list(someone.expire()) == []
 
 
@@ -287,5 +304,62 @@ def test_a_broadcast_that_is_read_late_is_still_of_its_round() -> None:
     first = iter(someone.receive(1, Done(0, "reported")))
     someone.receive(0, Done(1, "dropped"))
     second = iter(someone.receive(1, Done(1, "dropped")))
-    assert list(first) == [(LEARNER, Closed(0, 2)), (0, Round(1)), (1, Round(1))]
-    assert list(second) == [(LEARNER, Closed(1, 0)), (0, Round(2)), (1, Round(2))]
+    assert list(first)[:3] == [(LEARNER, closed(2, 0, [0, 1])), (0, Round(1, True)), (1, Round(1, True))]
+    assert list(second)[:3] == [(LEARNER, closed(2, 1)), (0, Round(2, False)), (1, Round(2, False))]
+
+
+# A target for epsilon
+
+
+def with_target(*clusters: int, rounds: int = 1, least: int = 0) -> Coordinator:
+    someone = Coordinator(len(clusters), 2, rounds, by_first_feature, 5.0, 7.0, target=lambda size: size >= least)
+    for user, cluster in enumerate(clusters):
+        list(someone.receive(user, hello(cluster)))
+    return someone
+
+
+def test_with_a_target_a_cluster_of_which_someone_is_missing_reports_nothing_and_the_others_do() -> None:
+    someone = with_target(0, 0, 0, 1, 1)
+    for user in (0, 1, 3, 4):
+        someone.receive(user, Done(0, "reported"))
+    sent = list(someone.expire())
+    assert sent[0] == (LEARNER, closed(5, 0, [3, 4]))
+    assert [to for to, message in sent if message == Goodbye(True)] == [3, 4]
+    assert someone.withheld == [0]
+    assert someone.attendance[0].outcomes == {"reported": 2, "dropped": 0, "abstained": 0, "withheld": 2}
+
+
+def test_a_cluster_that_is_withheld_once_is_withheld_from_then_on() -> None:
+    someone = with_target(0, 0, 1, rounds=3)
+    for user in range(3):
+        list(someone.receive(user, Done(0, "reported")))
+    assert someone.withheld == []
+    for user in (0, 2):
+        someone.receive(user, Done(1, "reported"))
+    assert next(iter(someone.expire())) == (LEARNER, closed(3, 1, [2]))
+    sent = [out for user in range(3) for out in someone.receive(user, Done(2, "reported"))]
+    assert sent[0] == (LEARNER, closed(3, 2, [2]))
+    assert someone.withheld == [0]
+
+
+def test_without_a_target_everything_that_counts_is_released() -> None:
+    someone, _ = assigned(0, 0)
+    someone.receive(0, Done(0, "reported"))
+    assert next(iter(someone.expire())) == (LEARNER, closed(2, 0, [0]))
+    assert someone.withheld == []
+
+
+def test_a_cluster_too_small_for_the_target_is_withheld_though_complete() -> None:
+    """It came about because others never said hello."""
+    someone = with_target(0, 0, 0, 1, 1, least=3)
+    sent = [out for user in range(5) for out in someone.receive(user, Done(0, "reported"))]
+    assert sent[0] == (LEARNER, closed(5, 0, [0, 1, 2]))
+    assert someone.withheld == [1]
+
+
+def test_a_cluster_that_abstains_has_nothing_to_withhold() -> None:
+    someone = with_target(0, 0, 1)
+    someone.receive(0, Done(0, "abstained"))
+    someone.receive(2, Done(0, "reported"))
+    assert next(iter(someone.expire())) == (LEARNER, closed(3, 0, [2]))
+    assert someone.withheld == []

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Message, Refused, Roster
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Message, Refused, Roster, Round
 
 
 def roster(cluster: int, first: int, *members: int) -> Roster:
@@ -64,7 +64,7 @@ def test_members_must_ascend_from_part_to_part(host: Host) -> None:
 @pytest.mark.parametrize("sender", [0, LEARNER])
 def test_only_the_coordinator_gives_orders(host: Host, sender: int) -> None:
     assert fault(host, sender, roster(0, 0, 3)) == "misdirected"
-    assert fault(host, sender, Goodbye()) == "misdirected"
+    assert fault(host, sender, Goodbye(False)) == "misdirected"
     assert not host.left
 
 
@@ -73,9 +73,18 @@ def test_other_messages_are_misdirected(host: Host) -> None:
 
 
 def test_a_host_leaves_once(host: Host) -> None:
-    host.receive(COORDINATOR, Goodbye())
+    host.receive(COORDINATOR, Goodbye(False))
     assert host.left
-    assert fault(host, COORDINATOR, Goodbye()) == "duplicate"
+    assert fault(host, COORDINATOR, Goodbye(False)) == "duplicate"
+
+
+def test_a_host_hears_of_the_close_of_every_round_once(host: Host) -> None:
+    assert fault(host, COORDINATOR, Round(2, False)) == "out_of_order"
+    host.receive(COORDINATOR, Round(1, False))
+    assert fault(host, COORDINATOR, Round(1, False)) == "duplicate"
+    host.receive(COORDINATOR, Goodbye(False))
+    assert host.closed == 2
+    assert fault(host, COORDINATOR, Round(3, False)) == "out_of_order"
 
 
 def test_a_user_gets_the_coins_that_she_would_draw_alone(host: Host) -> None:

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2p_labeldp.protocol.messages import (
+    CLOSED_PART,
     COORDINATOR,
     KINDS,
     MAX_FEATURES,
     MAX_FRAME,
+    MAX_LABELS,
     MESSAGES,
     ROSTER_PART,
     Answer,
@@ -24,11 +26,14 @@ from p2p_labeldp.protocol.messages import (
     Assignment,
     Centre,
     Closed,
+    ClusterShares,
     Done,
     Envelope,
+    Fault,
     Features,
     Goodbye,
     Hello,
+    Message,
     Refusal,
     Refused,
     Release,
@@ -46,22 +51,24 @@ ONE_OF_EACH: list[AnyMessage] = [
     Hello(1, Features(np.array([0.5, -2.0], dtype=np.float32))),
     Roster(3, 0, np.arange(4, dtype="<i8").tobytes()),
     Assignment(3, 4, 2),
-    Round(1),
+    Round(1, True),
     Ask(0),
     Answer(0, 9),
     Report(0, 9),
     Submit(4),
     Release(7, 2),
     Done(0, "reported"),
-    Closed(0, 12),
-    Goodbye(),
-    Refusal(5, "ask", "duplicate: user 5 asked already"),
+    Closed(0, 0, b"\x0c", 0),
+    ClusterShares(2, np.array([0.25, 0.75], dtype="<f8").tobytes()),
+    Goodbye(False),
+    Refusal(5, "ask", Fault.DUPLICATE, "user 5 asked already"),
     Centre(3, Features(np.array([0.5, -2.0], dtype=np.float32))),
 ]
 
 FIELDS: dict[str, Any] = {
     "version": 1, "features": b"\0\0\0\0", "cluster": 0, "first": 0, "members": b"", "size": 1, "place": 0, "round": 0,
-    "label": 1, "user": 3, "outcome": "dropped", "reports": 0, "about": 1, "kind": "ask", "reason": "why",
+    "label": 1, "user": 3, "outcome": "dropped", "counted": b"", "shares": 0, "values": b"", "release": True,
+    "about": 1, "kind": "ask", "fault": "malformed", "reason": "why",
 }  # fmt: skip
 
 
@@ -126,14 +133,17 @@ any_message = st.one_of(
     ),
     st.builds(Roster, indices, indices, st.binary(max_size=80)),
     st.builds(Assignment, indices, indices, indices),
-    st.builds(Round, round_numbers),
+    st.builds(Round, round_numbers, st.booleans()),
     st.builds(Ask, round_numbers),
     st.builds(Answer, round_numbers, labels),
     st.builds(Report, round_numbers, labels),
     st.builds(Done, round_numbers, st.sampled_from(["reported", "dropped", "abstained"])),
-    st.builds(Closed, round_numbers, indices),
-    st.just(Goodbye()),
-    st.builds(Refusal, st.integers(-4, 2**48), st.text(max_size=9), st.text(max_size=40)),
+    st.builds(Submit, labels),
+    st.builds(Release, indices, labels),
+    st.builds(Closed, round_numbers, indices, st.binary(max_size=40), indices),
+    st.builds(ClusterShares, indices, st.binary(max_size=40)),
+    st.builds(Goodbye, st.booleans()),
+    st.builds(Refusal, st.integers(-6, 2**48), st.text(max_size=9), st.sampled_from(Fault), st.text(max_size=40)),
 )
 
 
@@ -151,7 +161,9 @@ def test_whatever_is_in_range_survives_the_wire(sender: int, receiver: int, mess
     [
         ("ask", -1), ("ask", 10_000), ("ask", 0.0), ("ask", True), ("ask", "0"), ("ask", None), ("ask", 2**64 - 1),
         ("answer", 0, -1), ("answer", 0, 2**15), ("answer", 0, 1.5), ("report", -1, 0), ("report", 0, -1),
-        ("report", 0, float("nan")), ("done", 0, "finished"), ("done", 0, 1), ("closed", 0, -1),
+        ("report", 0, float("nan")), ("done", 0, "finished"), ("done", 0, 1), ("closed", 0, -1, b"", 0),
+        ("closed", 0, 0, bytes(CLOSED_PART + 1), 0), ("goodbye", 1), ("round", 1, None),
+        ("refusal", 0, "ask", "rude", ""), ("shares", 0, bytes(2**18 + 1)),
         ("assignment", -1, 1, 0), ("assignment", 0, 2**48, 0), ("assignment", 0, 1, -1), ("roster", 0, -1, b""),
         ("roster", 0, 0, [1, 2]), ("roster", 0, 0, "text"), ("hello", 1, [0.5]), ("hello", 1, None),
         ("hello", 1, b""), ("hello", 1, b"123"), ("hello", "1", b"\0\0\0\0"),
@@ -194,7 +206,7 @@ def test_a_field_too_few_is_malformed(kind: str) -> None:
         frame("ask", 0, receiver=1.0), frame("ask", 0, sender=None), frame("ask", 0) + b"\x00",
         frame("ask", 0) + frame("ask", 0), frame("ask", 0)[:-1], msgpack.packb([0, 1, ["ask", 0], 2]),
         msgpack.packb([0, 1]), b"\xdd\xff\xff\xff\xff", b"\x93\x00\x01\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff",
-        b"\x93\x00\x01\x94\xa7refusal\x00\xa1\xff\xa0",
+        b"\x93\x00\x01\x95\xa7refusal\x00\xa1\xff\xa9malformed\xa0",
     ],
 )  # fmt: skip
 def test_garbage_is_malformed(data: bytes) -> None:
@@ -207,17 +219,28 @@ def test_nesting_without_end_is_malformed() -> None:
 
 
 def test_a_frame_over_the_limit_is_refused_unread() -> None:
-    whole = frame("refusal", 0, "ask", "x" * (MAX_FRAME - 22))
+    whole = frame("refusal", 0, "ask", "malformed", "x" * (MAX_FRAME - 32))
     assert len(whole) == MAX_FRAME
     assert kind_of(decode(whole).message) == "refusal"
-    assert fault(frame("refusal", 0, "ask", "x" * (MAX_FRAME - 21))) == "oversized"
+    assert fault(frame("refusal", 0, "ask", "malformed", "x" * (MAX_FRAME - 31))) == "oversized"
     assert fault(b"\xc1" * (MAX_FRAME + 1)) == "oversized"
 
 
 def test_the_largest_messages_fit_into_a_frame() -> None:
     roster = Roster(2**48 - 1, 2**48 - 1, bytes(8 * ROSTER_PART))
     hello = Hello(1, Features(np.zeros(MAX_FEATURES, dtype=np.float32)))
-    assert all(len(encode(Envelope(-1, -4, message))) <= MAX_FRAME for message in (roster, hello))
+    shares = ClusterShares(2**48 - 1, bytes(8 * MAX_LABELS))
+    closed = Closed(9_999, 2**48 - 1, bytes(CLOSED_PART), 2**48 - 1)
+    assert all(len(encode(Envelope(-1, -4, message))) <= MAX_FRAME for message in (roster, hello, shares, closed))
+
+
+@pytest.mark.parametrize("kind", [Answer, Report, Release, Submit])
+def test_the_size_of_a_message_does_not_depend_on_its_label(kind: type[Message]) -> None:
+    """MessagePack writes numbers from 128 on, and from 256 on, with more bytes than smaller ones."""
+    before = [7] * (len(kind.__struct_fields__) - 1)
+    frames = [encode(Envelope(3, 4, kind(*before, label))) for label in (0, 1, 127, 128, 255, 256, 2**15 - 1)]
+    assert len({len(frame_) for frame_ in frames}) == 1
+    assert [msgpack.unpackb(frame_)[2][-1] for frame_ in frames] == [0, 1, 127, 128, 255, 256, 2**15 - 1]
 
 
 @settings(max_examples=500)
@@ -250,8 +273,8 @@ def test_one_altered_byte_does_no_worse_than_be_refused(message: AnyMessage, dat
 
 
 def test_addresses_have_names_for_people() -> None:
-    assert [name_of(address) for address in (-1, -2, -3, -4, 0, 7)] == [
-        "the coordinator", "the learner", "the auditor", "the host", "user 0", "user 7",
+    assert [name_of(address) for address in (-1, -2, -3, -4, -5, -6, 0, 7)] == [
+        "the coordinator", "the learner", "the auditor", "the host", "the curator", "the shuffler", "user 0", "user 7",
     ]  # fmt: skip
 
 
@@ -264,4 +287,4 @@ def test_features_are_equal_when_their_rows_are() -> None:
 
 def test_only_features_have_a_wire_form_of_their_own() -> None:
     with pytest.raises(NotImplementedError, match="no wire form for object"):
-        encode(msgspec.structs.replace(Envelope(0, 1, Goodbye()), message=object()))
+        encode(msgspec.structs.replace(Envelope(0, 1, Goodbye(False)), message=object()))

@@ -22,6 +22,7 @@ from p2p_labeldp.protocol.messages import (
     Assignment,
     Closed,
     Done,
+    Fault,
     Features,
     Goodbye,
     Hello,
@@ -124,7 +125,7 @@ def test_after_a_refused_assignment_she_takes_the_right_one() -> None:
     assert begin(someone) == [(7, Ask(0))]
 
 
-@pytest.mark.parametrize("message", [Round(0), Round(1)])
+@pytest.mark.parametrize("message", [Round(0, False), Round(1, False)])
 def test_no_round_begins_before_she_is_assigned(message: Round) -> None:
     assert fault(make(), COORDINATOR, message) == "out_of_order"
 
@@ -139,7 +140,7 @@ def test_no_answer_is_awaited_before_she_is_assigned() -> None:
         Hello(1, Features(np.ones(1, dtype=np.float32))),
         Report(0, 0),
         Done(0, "dropped"),
-        Closed(0, 0),
+        Closed(0, 0, b"", 0),
         Roster(4, 0, b""),
     ],
 )
@@ -159,10 +160,10 @@ def test_she_answers_herself_through_her_own_mailbox() -> None:
     someone = make(coins(flip=0.1, peer=MYSELF))
     assert begin(someone) == [(ME, Ask(0))]
     assert list(someone.receive(ME, Ask(0))) == [(ME, Answer(0, 1))]
-    assert someone.receive(ME, Answer(0, 1))[0] == (LEARNER, Report(0, 1))
+    assert list(someone.receive(ME, Answer(0, 1))) == [(COORDINATOR, Done(0, "reported"))]
 
 
-def test_she_goes_on_answering_when_she_has_reported() -> None:
+def test_she_goes_on_answering_when_she_has_her_answer() -> None:
     someone = begun(coins(flip=0.1))
     someone.receive(7, Answer(0, 0))
     assert someone.state == DONE
@@ -194,7 +195,7 @@ def test_nobody_outside_her_cluster_is_answered(sender: int) -> None:
 
 def test_asks_of_past_or_far_rounds_are_out_of_order() -> None:
     someone = begun()
-    someone.receive(COORDINATOR, Round(1))
+    someone.receive(COORDINATOR, Round(1, False))
     assert [fault(someone, 9, Ask(round_)) for round_ in (0, 3)] == ["out_of_order", "out_of_order"]
 
 
@@ -210,7 +211,7 @@ def test_asks_before_the_assignment_are_held_and_answered_after_it() -> None:
 def test_asks_for_the_next_round_are_held_until_it_begins() -> None:
     someone = begun()
     assert list(someone.receive(9, Ask(1))) == []
-    assert list(someone.receive(COORDINATOR, Round(1))) == [(7, Ask(1)), (9, Answer(1, 0))]
+    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(7, Ask(1)), (9, Answer(1, 0))]
 
 
 def test_an_early_ask_for_a_later_round_than_the_next_is_refused() -> None:
@@ -238,7 +239,7 @@ def test_an_early_ask_from_outside_her_cluster_does_not_keep_her_from_taking_par
     someone = make()
     for asker in (9, 3, 2):
         someone.receive(asker, Ask(0))
-    refusal = AUDITOR, Refusal(3, "ask", "misdirected: user 3 is not in cluster 4")
+    refusal = AUDITOR, Refusal(3, "ask", Fault.MISDIRECTED, "user 3 is not in cluster 4")
     assert begin(someone) == [(7, Ask(0)), (9, Answer(0, 0)), refusal, (2, Answer(0, 0))]
 
 
@@ -246,21 +247,46 @@ def test_an_early_ask_from_outside_her_cluster_does_not_stop_the_next_round() ->
     someone = begun()
     with suppress(Refused):
         someone.receive(3, Ask(1))
-    assert list(someone.receive(COORDINATOR, Round(1))) == [(7, Ask(1))]
+    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(7, Ask(1))]
 
 
 # Reporting
 
 
-def test_she_reports_the_label_she_was_given_not_her_own() -> None:
+def test_when_she_has_her_answer_she_tells_the_coordinator_alone() -> None:
     someone = begun(coins(keep=0.49), parameters=Parameters(0.0, 0.5, 10), label=3)
-    assert list(someone.receive(7, Answer(0, 8))) == [(LEARNER, Report(0, 8)), (COORDINATOR, Done(0, "reported"))]
+    assert list(someone.receive(7, Answer(0, 8))) == [(COORDINATOR, Done(0, "reported"))]
     assert someone.state == DONE
+
+
+@pytest.mark.parametrize("close", [Goodbye(True), Round(1, True)])
+def test_at_the_close_she_reports_the_label_she_was_given_not_her_own(close: Message) -> None:
+    someone = begun(coins(keep=0.49), coins(), parameters=Parameters(0.0, 0.5, 10, rounds=2), label=3)
+    someone.receive(7, Answer(0, 8))
+    assert next(iter(someone.receive(COORDINATOR, close))) == (LEARNER, Report(0, 8))
+
+
+@pytest.mark.parametrize("close", [Goodbye(False), Round(1, False)])
+def test_who_is_not_told_to_release_never_reports_that_round(close: Message) -> None:
+    someone = begun()
+    someone.receive(7, Answer(0, 1))
+    said = list(someone.receive(COORDINATOR, close))
+    assert all(to != LEARNER for to, _ in said)
+
+
+@pytest.mark.parametrize("close", [Goodbye(True), Round(1, True)])
+def test_without_an_answer_there_is_nothing_to_release_and_one_that_comes_later_is_discarded(close: Message) -> None:
+    someone = begun()
+    assert all(to != LEARNER for to, _ in someone.receive(COORDINATOR, close))
+    assert fault(someone, 7, Answer(0, 1)) == "out_of_order"
+    if isinstance(close, Round):
+        assert all(to != LEARNER for to, _ in someone.receive(COORDINATOR, Goodbye(True)))
 
 
 def test_what_she_does_not_keep_she_does_not_report() -> None:
     someone = begun(coins(keep=0.5))
     assert list(someone.receive(7, Answer(0, 1))) == [(COORDINATOR, Done(0, "dropped"))]
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
 
 
 def test_a_second_answer_is_a_duplicate() -> None:
@@ -277,14 +303,14 @@ def test_an_answer_from_someone_she_did_not_ask_is_misdirected(sender: int) -> N
 def test_an_answer_of_another_round_is_out_of_order() -> None:
     someone = begun()
     assert fault(someone, 7, Answer(1, 1)) == "out_of_order"
-    someone.receive(COORDINATOR, Round(1))
+    someone.receive(COORDINATOR, Round(1, False))
     assert fault(someone, 7, Answer(0, 1)) == "out_of_order"
 
 
 def test_a_label_that_does_not_exist_is_malformed_and_the_right_one_still_counts() -> None:
     someone = begun()
     assert fault(someone, 7, Answer(0, 2)) == "malformed"
-    assert someone.receive(7, Answer(0, 1))[0] == (LEARNER, Report(0, 1))
+    assert someone.receive(7, Answer(0, 1))[0] == (COORDINATOR, Done(0, "reported"))
 
 
 # Rounds
@@ -292,54 +318,55 @@ def test_a_label_that_does_not_exist_is_malformed_and_the_right_one_still_counts
 
 def test_if_she_is_never_answered_she_reports_nothing_and_does_not_choose_again() -> None:
     someone = begun(coins(peer=THIRD), coins(peer=LAST), coins(peer=FIRST))
-    assert list(someone.receive(COORDINATOR, Round(1))) == [(9, Ask(1))]
-    assert list(someone.receive(COORDINATOR, Round(2))) == [(2, Ask(2))]
-    assert list(someone.receive(COORDINATOR, Goodbye())) == []
+    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(9, Ask(1))]
+    assert list(someone.receive(COORDINATOR, Round(2, False))) == [(2, Ask(2))]
+    assert list(someone.receive(COORDINATOR, Goodbye(False))) == []
 
 
 def test_every_round_has_its_own_choice_and_keep() -> None:
     someone = begun(coins(peer=THIRD, keep=0.9), coins(peer=LAST, keep=0.1))
     assert list(someone.receive(7, Answer(0, 1))) == [(COORDINATOR, Done(0, "dropped"))]
-    assert list(someone.receive(COORDINATOR, Round(1))) == [(9, Ask(1))]
-    assert list(someone.receive(9, Answer(1, 1))) == [(LEARNER, Report(1, 1)), (COORDINATOR, Done(1, "reported"))]
+    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(9, Ask(1))]
+    assert list(someone.receive(9, Answer(1, 1))) == [(COORDINATOR, Done(1, "reported"))]
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(1, 1))]
 
 
 @pytest.mark.parametrize(("noise", "second"), [("sticky", 1), ("fresh", 0)])
 def test_sticky_noise_keeps_the_first_flip_and_fresh_noise_flips_again(noise: str, second: int) -> None:
     someone = begun(coins(flip=0.1), coins(flip=0.9), parameters=Parameters(0.5, 1.0, noise=noise, rounds=2))
     assert list(someone.receive(2, Ask(0))) == [(2, Answer(0, 1))]
-    someone.receive(COORDINATOR, Round(1))
+    someone.receive(COORDINATOR, Round(1, False))
     assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, second))]
 
 
 def test_fresh_noise_flips_the_true_label_not_the_last_noisy_one() -> None:
     someone = begun(coins(flip=0.1), coins(flip=0.1), parameters=Parameters(0.5, 1.0, noise="fresh", rounds=2))
-    someone.receive(COORDINATOR, Round(1))
+    someone.receive(COORDINATOR, Round(1, False))
     assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, 1))]
 
 
 def test_an_asker_of_one_round_may_ask_again_in_the_next() -> None:
     someone = begun()
     someone.receive(2, Ask(0))
-    someone.receive(COORDINATOR, Round(1))
+    someone.receive(COORDINATOR, Round(1, False))
     assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, 0))]
 
 
 def test_a_round_cannot_be_left_out() -> None:
-    assert fault(begun(), COORDINATOR, Round(2)) == "out_of_order"
+    assert fault(begun(), COORDINATOR, Round(2, False)) == "out_of_order"
 
 
 def test_a_round_that_has_begun_is_a_duplicate() -> None:
     someone = begun()
-    someone.receive(COORDINATOR, Round(1))
-    assert fault(someone, COORDINATOR, Round(1)) == "duplicate"
+    someone.receive(COORDINATOR, Round(1, False))
+    assert fault(someone, COORDINATOR, Round(1, False)) == "duplicate"
 
 
 @pytest.mark.parametrize("sender", [2, LEARNER])
 def test_only_the_coordinator_begins_rounds_and_ends_them(sender: int) -> None:
     someone = begun()
-    assert fault(someone, sender, Round(1)) == "misdirected"
-    assert fault(someone, sender, Goodbye()) == "misdirected"
+    assert fault(someone, sender, Round(1, False)) == "misdirected"
+    assert fault(someone, sender, Goodbye(False)) == "misdirected"
 
 
 # Abstaining
@@ -363,13 +390,13 @@ def test_an_abstaining_user_answers_nobody_and_hears_nobody() -> None:
 def test_an_abstaining_user_refuses_early_asks() -> None:
     someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5))
     someone.receive(2, Ask(0))
-    refusal = AUDITOR, Refusal(2, "ask", "out_of_order: user 5 has abstained")
+    refusal = AUDITOR, Refusal(2, "ask", Fault.OUT_OF_ORDER, "user 5 has abstained")
     assert begin(someone) == [(COORDINATOR, Done(0, "abstained")), refusal]
 
 
 def test_an_abstaining_user_abstains_in_every_round() -> None:
     someone = begun(parameters=Parameters(0.5, 1.0, minimum_size=5, rounds=2))
-    assert list(someone.receive(COORDINATOR, Round(1))) == [(COORDINATOR, Done(1, "abstained"))]
+    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(COORDINATOR, Done(1, "abstained"))]
 
 
 # Leaving
@@ -383,13 +410,13 @@ def test_she_leaves_from_any_state(state: int) -> None:
     if state == DONE:
         someone.receive(7, Answer(0, 0))
     assert someone.state == state
-    assert list(someone.receive(COORDINATOR, Goodbye())) == []
+    assert list(someone.receive(COORDINATOR, Goodbye(False))) == []
     assert someone.state == LEFT
 
 
 def test_who_has_left_takes_part_no_more() -> None:
     someone = begun()
-    someone.receive(COORDINATOR, Goodbye())
-    assert fault(someone, COORDINATOR, Goodbye()) == "duplicate"
-    assert fault(someone, COORDINATOR, Round(1)) == "out_of_order"
+    someone.receive(COORDINATOR, Goodbye(False))
+    assert fault(someone, COORDINATOR, Goodbye(False)) == "duplicate"
+    assert fault(someone, COORDINATOR, Round(1, False)) == "out_of_order"
     assert [fault(someone, 7, message) for message in (Ask(0), Ask(1), Answer(0, 1))] == ["out_of_order"] * 3

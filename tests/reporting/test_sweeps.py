@@ -11,7 +11,7 @@ from scipy import stats
 
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.reporting.sweep_figure import draw_bands
-from p2p_labeldp.reporting.sweeps import bands, delta_warning, estimate, numeric, promised
+from p2p_labeldp.reporting.sweeps import bands, delta_warning, estimate, largest_stated, numeric
 
 ROWS = [
     {"k.x": x, "k.way": way, "k.on": on, "score": float(np.sin(17 * n + 5 * x) + n), "name": "text", "none": None}
@@ -75,17 +75,17 @@ def test_texts_keep_the_sweeps_order_and_missing_values_are_left_out() -> None:
     assert bands(partly, "score", "k.x")[0].x == [0.1, 10.0]
 
 
-def test_of_what_is_promised_the_largest_counts() -> None:
+def test_of_what_is_stated_headsthe_largest_counts() -> None:
     rows = [
         {"epsilon.learner": epsilon, "delta.learner": delta, "method.learner": method, "k.x": 1, "accuracy": accuracy}
         for epsilon, delta, method, accuracy in (
             (1.2, 1e-5, "exact", 0.5), (2.197, 1e-4, "upper_bound", None), (0.4, 1e-3, "exact", 0.7)
         )
     ]  # fmt: skip
-    found = promised(rows, "learner")
+    found = largest_stated(rows, "learner")
     assert found is not None
     assert (found.largest, found.deltas, found.method, found.count) == (2.197, (1e-5, 1e-4, 1e-3), "upper_bound", 3)
-    assert promised(rows, "model") is None
+    assert largest_stated(rows, "model") is None
     for metric, largest in (("epsilon.learner", 2.197), ("delta.learner", 1e-3)):
         (band,) = bands(rows, metric, "k.x")
         assert (band.y, band.low, band.high, band.count) == ([largest], [None], [None], [3])

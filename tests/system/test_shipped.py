@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from p2p_labeldp.adversaries.cast import ONLOOKERS
+from p2p_labeldp.adversaries.record import adversary_of
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import run
@@ -18,9 +18,7 @@ from p2p_labeldp.scenario import load_scenario, replace
 EVERY = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 SHIPPED = [path for path in EVERY if not path.stem.startswith("figure-")]  # those need large files and minutes
 MOST_USERS = 2500
-PLAYED = [
-    path for path in SHIPPED if any(not isinstance(entry, ONLOOKERS) for entry in load_scenario(path).adversaries)
-]
+PLAYED = [path for path in SHIPPED if any(adversary_of(entry).misbehaves for entry in load_scenario(path).adversaries)]
 
 
 @pytest.mark.parametrize("path", [path for path in SHIPPED if path not in PLAYED], ids=lambda path: path.stem)

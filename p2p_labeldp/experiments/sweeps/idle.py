@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import DATA_SETS, MECHANISMS, Scenario
 
-MADE = ("synthetic", "crowd")
-"""Data sets that are made from keys."""
-SPLIT_ALREADY = ("mnist", "fashion_mnist", "cifar10", "adult")
-"""Data sets that come with a test set."""
-
-_CSV = {f"data.{name}": ("csv",) for name in ("path", "label_column", "cluster_column")}
 _DATA = {
-    **_CSV,
-    **{f"data.{name}": MADE for name in ("groups", "dimensions", "labels", "separation", "sharpness", "rate")},
-    "data.spread": ("synthetic",),
+    f"data.{key}": tuple(name for name, examples in DATA_SETS.items() if key in examples.keys)
+    for key in dict.fromkeys(key for examples in DATA_SETS.values() for key in examples.keys)
 }
 _KINDS = {
     f"mechanism.{key}": tuple(kind for kind, reads in MECHANISMS.items() if key in reads.keys)
@@ -46,7 +39,7 @@ def _rate(scenario: Scenario) -> str:
 
 def _test_fraction(scenario: Scenario) -> str:
     name = scenario.data.name
-    return f"{name} has a test set of its own" if name in SPLIT_ALREADY else ""
+    return f"{name} has a test set of its own" if DATA_SETS[name].own_test else ""
 
 
 def _epsilon(scenario: Scenario) -> str:
@@ -67,7 +60,7 @@ def _robust(scenario: Scenario) -> str:
 
 
 def _delta(scenario: Scenario) -> str:
-    return "uniform_rr promises its epsilon at delta 0" if scenario.mechanism.kind == "uniform_rr" else ""
+    return "uniform_rr has its epsilon at delta 0" if scenario.mechanism.kind == "uniform_rr" else ""
 
 
 def _count(scenario: Scenario) -> str:

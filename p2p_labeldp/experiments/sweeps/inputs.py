@@ -13,6 +13,7 @@ from p2p_labeldp.scenario import Data
 Digests = dict[str, str | None]
 """By name; None where there is no such file."""
 
+
 def digests(sets: Iterable[tuple[str, str]], data_dir: Path | None) -> Digests:
     """Of the files of several data sets, each given as (data.name, data.path)."""
     found: Digests = {}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from p2p_labeldp.adversaries.cast import refuse_players
+from p2p_labeldp.adversaries.install import refuse_misbehaviour
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.idle import why_idle
 from p2p_labeldp.mechanisms import require_installed
@@ -123,7 +123,7 @@ class Plan:
                 failures.append(Failure(setting, replicate, scenario))
                 continue
             seed = self.seed(setting, replicate)
-            coins = dataclasses.replace(scenario.coins, seed=seed)
+            coins = dataclasses.replace(scenario.coins, source="seeded", seed=seed)
             jobs.append(Job(setting, replicate, seed, dataclasses.replace(scenario, coins=coins)))
         return jobs, failures
 
@@ -148,7 +148,7 @@ def make_plan(
     for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
         if value is not None and value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
-    if scenario.coins.source != "seeded":
+    if scenario.coins.source == "system":
         raise RequestError('coins.source = "system" has no seeds; a sweep needs --set coins.source=seeded')
     axes = [_axis(text) for text in vary]
     keys, lines = _listed(listed) if listed is not None else ((), [()])
@@ -258,7 +258,7 @@ def _engine(scenario: Scenario, keys: Sequence[str], asked: str | None) -> str:
         if key.startswith(MESSAGES_ONLY):
             needs = f"{key} changes nothing where no messages are sent"
     try:
-        refuse_players(scenario)
+        refuse_misbehaviour(scenario)
     except RequestError as error:
         needs = str(error)
     if asked == "vectorized" and needs:

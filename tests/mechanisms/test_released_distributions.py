@@ -1,7 +1,7 @@
-"""What is released for tiny data sets, outcome by outcome, against the promised epsilon and delta.
+"""What is released for tiny data sets, outcome by outcome, against the stated epsilon and delta.
 
-The laws are written down here from the mechanisms' description: every value of the noise, every coin. Then the
-program's releases are compared with them, so that the promise is about the program.
+The distributions are written down here from the mechanisms' description: every value of the noise, every coin. Then the
+program's releases are compared with them, so that the guarantee is the program's.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from p2p_labeldp.mechanisms.catalogue import LabelMechanism, make_mechanism
 from scipy import stats
 
-Law = NDArray[np.float64]  # over all (K^n) tuples of noisy labels, last user fastest
+from p2p_labeldp.mechanisms import Plan, SeededCoins, make_plan, release
+from p2p_labeldp.mechanisms.coins import SeededRandomness
+
+Distribution = NDArray[np.float64]  # over all (K^n) tuples of noisy labels, last user fastest
 Users = tuple[int, ...]
 
 
-def noisy_q(labels: Users, label_count: int, tau: float, sigma: float) -> tuple[Law, Law]:
+def noisy_q(labels: Users, label_count: int, tau: float, sigma: float) -> tuple[Distribution, Distribution]:
     """Every q that the noise can lead to, and its probability. Nothing is left out: larger noise is clipped alike."""
     most = len(labels) + 1
     values = np.arange(-most, most + 1)
@@ -42,15 +44,15 @@ def noisy_q(labels: Users, label_count: int, tau: float, sigma: float) -> tuple[
     return q, weights
 
 
-def joint(per_user: list[Law], weights: Law) -> Law:
-    """The law of everyone's noisy label, given for each noise vector each user's own law."""
+def joint(per_user: list[Distribution], weights: Distribution) -> Distribution:
+    """The distribution of everyone's noisy label, given for each noise vector each user's own."""
     table = weights[:, None]
-    for law in per_user:
-        table = (table[:, :, None] * law[:, None, :]).reshape(len(table), -1)
+    for mass in per_user:
+        table = (table[:, :, None] * mass[:, None, :]).reshape(len(table), -1)
     return table.sum(axis=0)
 
 
-def centralized_law(labels: Users, label_count: int, tau: float, sigma: float, chance: float) -> Law:
+def centralized_distribution(labels: Users, label_count: int, tau: float, sigma: float, chance: float) -> Distribution:
     if sigma == math.inf:
         q, weights = np.full((1, label_count), 1 / label_count), np.ones(1)
     else:
@@ -58,25 +60,25 @@ def centralized_law(labels: Users, label_count: int, tau: float, sigma: float, c
     return joint([chance * q + (1 - chance) * np.eye(label_count)[label] for label in labels], weights)
 
 
-def prior_law(labels: Users, label_count: int, sigma: float, epsilon: float) -> Law:
+def prior_distribution(labels: Users, label_count: int, sigma: float, epsilon: float) -> Distribution:
     prior, weights = noisy_q(labels, label_count, 0.0, sigma)
-    laws: list[Law] = [np.zeros_like(prior) for _ in labels]
+    found: list[Distribution] = [np.zeros_like(prior) for _ in labels]
     grown = math.exp(epsilon)
     for place, row in enumerate(prior):
         order = sorted(range(label_count), key=lambda y: (-row[y], y))
         right = [grown / (grown + k - 1) * sum(row[y] for y in order[:k]) for k in range(1, label_count + 1)]
         kept = order[: right.index(max(right)) + 1]
-        for law, label in zip(laws, labels, strict=True):
+        for mass, label in zip(found, labels, strict=True):
             for y in kept:
                 if label in kept:
-                    law[place, y] = (grown if y == label else 1) / (grown + len(kept) - 1)
+                    mass[place, y] = (grown if y == label else 1) / (grown + len(kept) - 1)
                 else:
-                    law[place, y] = 1 / len(kept)
-    return joint(laws, weights)
+                    mass[place, y] = 1 / len(kept)
+    return joint(found, weights)
 
 
-def flipped_law(labels: Users, label_count: int, alpha: float, shuffled: bool) -> Law:
-    law = np.zeros(label_count ** len(labels))
+def flipped_distribution(labels: Users, label_count: int, alpha: float, shuffled: bool) -> Distribution:
+    mass = np.zeros(label_count ** len(labels))
     places = range(len(labels))
     choices = list(itertools.permutations(places) if shuffled else itertools.product(places, repeat=len(labels)))
     for noisy in itertools.product(range(label_count), repeat=len(labels)):
@@ -84,21 +86,24 @@ def flipped_law(labels: Users, label_count: int, alpha: float, shuffled: bool) -
             1 - alpha if y == label else alpha / (label_count - 1) for y, label in zip(noisy, labels, strict=True)
         )
         for chosen in choices:
-            law[index([noisy[j] for j in chosen], label_count)] += weight / len(choices)
-    return law
+            mass[index([noisy[j] for j in chosen], label_count)] += weight / len(choices)
+    return mass
 
 
 def index(labels: Any, label_count: int) -> int:
     return int(sum(y * label_count**place for place, y in enumerate(reversed(list(labels)))))
 
 
-def law_of(mechanism: LabelMechanism, label_count: int) -> Callable[[Users], Law]:
-    p = mechanism.parameters
-    if mechanism.kind == "rr_with_prior":
-        return lambda labels: prior_law(labels, label_count, p["sigma"], p["labels_epsilon"])
-    if mechanism.kind in ("peer_to_peer", "shuffle"):
-        return lambda labels: flipped_law(labels, label_count, p["alpha"], mechanism.kind == "shuffle")
-    return lambda labels: centralized_law(labels, label_count, p["tau"], p["sigma"], p["lambda"])
+def distribution_of(plan: Plan, label_count: int) -> Callable[[Users], Distribution]:
+    p = plan.numbers
+    match plan.kind:
+        case "rr_with_prior":
+            return lambda labels: prior_distribution(labels, label_count, p["sigma"], p["labels_epsilon"])
+        case "peer_to_peer" | "shuffle":
+            return lambda labels: flipped_distribution(labels, label_count, p["alpha"], plan.kind == "shuffle")
+        case "uniform_rr":
+            return lambda labels: centralized_distribution(labels, label_count, 1 / label_count, math.inf, p["lambda"])
+    return lambda labels: centralized_distribution(labels, label_count, p["tau"], p["sigma"], p["lambda"])
 
 
 CASES = [
@@ -120,42 +125,42 @@ CASES = [
 ]
 
 
-def made(case: tuple[str, float, float, int, int, dict[str, Any]]) -> tuple[LabelMechanism, int, int]:
+def made(case: tuple[str, float, float, int, int, dict[str, Any]]) -> tuple[Plan, int, int]:
     kind, epsilon, delta, label_count, users, options = case
-    mechanism = make_mechanism(
-        kind, epsilon=epsilon, delta=delta, label_count=label_count, cluster_sizes=[users], **options
-    )
-    return mechanism, label_count, users
+    plan = make_plan(kind, epsilon=epsilon, delta=delta, labels=label_count, sizes=[users], **options)
+    return plan, label_count, users
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-K{case[3]}-n{case[4]}")
-def test_neighbours_release_laws_are_within_the_promise(case: Any) -> None:
-    """All neighbours, all outcomes: delta(epsilon) of the released labels is at most the promised delta."""
-    mechanism, label_count, users = made(case)
-    law = law_of(mechanism, label_count)
+def test_neighbours_releases_are_within_the_guarantee(case: Any) -> None:
+    """All neighbours, all outcomes: delta(epsilon) of the released labels is at most the stated delta."""
+    plan, label_count, users = made(case)
+    mass = distribution_of(plan, label_count)
     # Users are interchangeable: the first one's label changes, the others' are sorted.
     others = list(itertools.combinations_with_replacement(range(label_count), users - 1))
     for rest in others:
-        laws = [law((label, *rest)) for label in range(label_count)]
-        for one, other in itertools.permutations(laws, 2):
+        found = [mass((label, *rest)) for label in range(label_count)]
+        for one, other in itertools.permutations(found, 2):
             assert one.sum() == pytest.approx(1, abs=1e-12)
-            excess = np.maximum(one - math.exp(mechanism.epsilon) * other, 0).sum()
-            assert excess <= mechanism.delta + 1e-12
-            if mechanism.delta == 0:  # however rare the outcome
-                assert (one <= math.exp(mechanism.epsilon) * other * (1 + 1e-9)).all()
+            excess = np.maximum(one - math.exp(plan.epsilon) * other, 0).sum()
+            assert excess <= plan.delta + 1e-12
+            if plan.delta == 0:  # however rare the outcome
+                assert (one <= math.exp(plan.epsilon) * other * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-K{case[3]}-n{case[4]}")
-def test_the_program_releases_these_laws(case: Any) -> None:
+def test_the_program_releases_these_distributions(case: Any) -> None:
     """Chi-squared on 30,000 clusters with the same labels; fails by chance for one seed in a million."""
-    mechanism, label_count, users = made(case)
+    plan, label_count, users = made(case)
     labels = tuple(place % label_count for place in range(users))
     repeats = 30_000
-    noisy = mechanism.release(np.tile(labels, repeats), np.repeat(np.arange(repeats), users), np.random.default_rng(20))
-    np.testing.assert_array_equal(noisy.users, np.arange(repeats * users))
-    places = noisy.labels.reshape(repeats, users) @ label_count ** np.arange(users)[::-1]
+    randomness = SeededRandomness(np.random.default_rng(20))
+    clusters = np.repeat(np.arange(repeats), users)
+    ((ids, noisy),) = release(plan, np.tile(labels, repeats), clusters, SeededCoins(20), randomness).rounds
+    np.testing.assert_array_equal(ids, np.arange(repeats * users))
+    places = noisy.astype(np.int64).reshape(repeats, users) @ label_count ** np.arange(users)[::-1]
     seen = np.bincount(places, minlength=label_count**users)
-    expected = law_of(mechanism, label_count)(labels) * repeats
+    expected = distribution_of(plan, label_count)(labels) * repeats
     assert not seen[expected < 1e-6].any()
     likely = expected >= 5
     observed = np.append(seen[likely], seen[~likely].sum())
@@ -167,11 +172,9 @@ def test_the_program_releases_these_laws(case: Any) -> None:
 
 def test_the_papers_formula_is_exceeded_by_a_mechanism_that_keeps_to_the_corrected_one() -> None:
     """K=2, n=200, sigma=2, tau=.05, lambda=.99, 100 or 101 ones, event "every noisy label is 0"."""
-    mechanism = make_mechanism(
-        "centralized", label_count=2, cluster_sizes=[200], tau=0.05, sigma=2.0, lambda_=0.99, beta=0.0
-    )
-    assert mechanism.paper_epsilon == pytest.approx(0.684, abs=1e-3)
-    assert mechanism.epsilon == pytest.approx(1.184, abs=1e-3)
+    plan = make_plan("centralized", labels=2, sizes=[200], tau=0.05, sigma=2.0, lambda_=0.99, beta=0.0)
+    assert plan.paper_epsilon == pytest.approx(0.684, abs=1e-3)
+    assert plan.epsilon == pytest.approx(1.184, abs=1e-3)
 
     def all_zero(ones: int) -> float:
         q, weights = noisy_q((0,) * (200 - ones) + (1,) * ones, 2, 0.05, 2.0)
@@ -179,7 +182,7 @@ def test_the_papers_formula_is_exceeded_by_a_mechanism_that_keeps_to_the_correct
 
     ratio = math.log(all_zero(100) / all_zero(101))
     assert ratio == pytest.approx(1.01, abs=0.02)
-    assert mechanism.paper_epsilon < ratio < mechanism.epsilon
+    assert plan.paper_epsilon < ratio < plan.epsilon
 
 
 def test_subsampling_without_exchange_does_not_amplify() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import math
 import struct
 
@@ -14,10 +15,11 @@ from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 from scipy import stats
 
-from p2p_labeldp.mechanisms import Release, Rosters, SeededCoins, SystemCoins, exchange, noisy_sha256
-from p2p_labeldp.mechanisms import peer_to_peer as module
+from p2p_labeldp.mechanisms import Rosters, SeededCoins, SystemCoins, exchange, noisy_sha256
+from p2p_labeldp.mechanisms.exchange import Release
 from p2p_labeldp.privacy import Parameters
 
+MODULE = importlib.import_module("p2p_labeldp.mechanisms.exchange")  # the room calls its function so, too
 Reports = list[tuple[int, int, int]]  # round, user, label
 
 
@@ -87,7 +89,7 @@ def test_everyone_at_once_gives_what_each_user_would_alone(
     case: tuple[list[int], list[int], Parameters], seed: int, block: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", block)
+        patch.setattr(MODULE, "BLOCK", block)
         assert reports_of(run(*case, seed)) == by_the_book(*case, seed)
 
 
@@ -252,5 +254,5 @@ def test_the_digest_of_a_run_is_that_of_the_slow_ones_reports(
 def test_the_digest_does_not_depend_on_how_long_columns_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = (np.arange(10), np.arange(10) % 3)
     whole = noisy_sha256([pair])
-    monkeypatch.setattr(module, "BLOCK", 3)
+    monkeypatch.setattr(MODULE, "BLOCK", 3)
     assert noisy_sha256([pair]) == whole

@@ -12,15 +12,16 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import quality
-from p2p_labeldp.mechanisms.centralized import (
+from p2p_labeldp.learning import one_hot, undrawn
+from p2p_labeldp.mechanisms.algorithm_1 import (
     chance_for,
     cluster_counts,
-    corrected_targets,
     noisy_shares,
     renormalised,
     resampled,
     spent_epsilon,
 )
+from p2p_labeldp.mechanisms.coins import SeededRandomness
 from p2p_labeldp.privacy.paper import centralized_epsilon
 
 label_counts = st.integers(2, 12)
@@ -65,21 +66,20 @@ def test_mass_moves_as_the_paper_says() -> None:
     label_counts,
     parts,
     st.sampled_from([0.0, 0.3, 2.0, 50.0, 1e6, math.inf]),
-    st.booleans(),
     st.integers(0, 2**32),
 )
-@example([0, 1], 3, 1.0, 1.0, False, 0)
-@example([0, 1], 2, 0.0, 0.0, False, 0)
-@example([1], 2, 1.0, math.inf, True, 0)
+@example([0, 1], 3, 1.0, 1.0, 0)
+@example([0, 1], 2, 0.0, 0.0, 0)
+@example([1], 2, 1.0, math.inf, 0)
 def test_q_is_a_distribution_for_any_sizes_tau_and_sigma(
-    sizes: list[int], label_count: int, part: float, sigma: float, continuous: bool, seed: int
+    sizes: list[int], label_count: int, part: float, sigma: float, seed: int
 ) -> None:
     """Empty and singleton clusters, tau = 1/K, sigma 0 and inf included."""
     generator = np.random.default_rng(seed)
     clusters = np.repeat(np.arange(len(sizes)), sizes)
     labels = generator.integers(0, label_count, len(clusters))
     counts = cluster_counts(labels, clusters, label_count, len(sizes))
-    q = noisy_shares(counts, sigma, part / label_count, generator, continuous=continuous)
+    q = noisy_shares(counts, sigma, part / label_count, SeededRandomness(generator))
     assert_distributions(q, part / label_count)
     np.testing.assert_allclose(q[np.array(sizes) == 0], 1 / label_count)
     if part == 1.0 or sigma == math.inf:
@@ -103,7 +103,7 @@ def distributions(draw: st.DrawFn) -> NDArray[np.float64]:
 def test_the_modified_loss_is_unbiased_when_beta_is_lambda(q: NDArray[np.float64], beta: float) -> None:
     """Exactly, by expectation over the noisy label: its mean target is the true label's one-hot row."""
     label_count = len(q)
-    targets = corrected_targets(np.arange(label_count), q, beta)
+    targets = undrawn(np.eye(label_count), np.tile(q, (label_count, 1)), beta)
     redrawing = (1 - beta) * np.eye(label_count) + beta * q  # row: true label, column: noisy label
     np.testing.assert_allclose(redrawing @ targets, np.eye(label_count), atol=1e-13 / (1 - beta))
 
@@ -113,7 +113,7 @@ def test_soft_targets_invert_the_redrawing_and_their_weights_have_no_factor_of_t
     q: NDArray[np.float64], beta: float
 ) -> None:
     label_count = len(q)
-    targets = corrected_targets(np.arange(label_count), q, beta)
+    targets = undrawn(np.eye(label_count), np.tile(q, (label_count, 1)), beta)
     matrix = (1 - beta) * np.eye(label_count) + beta * q[:, None]  # Q[y', y] of the paper
     np.testing.assert_allclose(targets.T, np.linalg.inv(matrix), atol=1e-11 / (1 - beta))
     np.testing.assert_allclose(targets.sum(axis=1), 1, atol=1e-12 / (1 - beta))
@@ -121,14 +121,12 @@ def test_soft_targets_invert_the_redrawing_and_their_weights_have_no_factor_of_t
 
 
 def test_beta_0_leaves_one_hot_targets() -> None:
-    np.testing.assert_array_equal(
-        corrected_targets(np.array([1, 0]), np.array([[0.3, 0.7]] * 2), 0.0), [[0, 1], [1, 0]]
-    )
+    targets = one_hot(np.array([1, 0]), 2)
+    np.testing.assert_array_equal(undrawn(targets, np.array([[0.3, 0.7]] * 2), 0.0), targets)
 
 
-@pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize(("sigma", "tau"), [(0.5, 0.0), (2.0, 0.01), (10.0, 0.05), (40.0, 0.1)])
-def test_the_distortion_stays_below_its_bound_in_expectation(sigma: float, tau: float, continuous: bool) -> None:
+def test_the_distortion_stays_below_its_bound_in_expectation(sigma: float, tau: float) -> None:
     """psi's mean over 400 draws; its bound is 5 standard errors above or more, so chance plays no part here."""
     generator = np.random.default_rng(11)
     label_count, sizes = 10, np.array([50, 80, 200])
@@ -138,7 +136,7 @@ def test_the_distortion_stays_below_its_bound_in_expectation(sigma: float, tau: 
     shares = quality.cluster_shares(labels, clusters, label_count)
     found = []
     for _ in range(400):
-        q = noisy_shares(counts, sigma, tau, generator, continuous=continuous)
+        q = noisy_shares(counts, sigma, tau, SeededRandomness(generator))
         found.append(np.abs(q - shares).sum(axis=1))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / 20
     bound = 2 * label_count * tau + 2 * math.sqrt(2) * label_count * sigma / sizes.min()
@@ -150,18 +148,18 @@ def test_labels_are_replaced_at_rate_lambda_by_draws_from_their_clusters_q() -> 
     users, chance = 80_000, 0.6
     q = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
     clusters = np.arange(users) % 2
-    noisy = resampled(np.zeros(users, dtype=np.int64), clusters, q, chance, np.random.default_rng(3))
+    noisy = resampled(np.zeros(users, dtype=np.int64), clusters, q, chance, SeededRandomness(np.random.default_rng(3)))
     for cluster in range(2):
-        law = chance * q[cluster] + (1 - chance) * np.eye(4)[0]
+        expected = chance * q[cluster] + (1 - chance) * np.eye(4)[0]
         shares = np.bincount(noisy[clusters == cluster], minlength=4) / (users / 2)
-        np.testing.assert_array_less(np.abs(shares - law), 5 * np.sqrt(law * (1 - law) / (users / 2)))
+        np.testing.assert_array_less(np.abs(shares - expected), 5 * np.sqrt(expected * (1 - expected) / (users / 2)))
 
 
 def test_nothing_is_replaced_at_lambda_0_and_everything_at_lambda_1() -> None:
     labels, clusters = np.zeros(100, dtype=np.int64), np.zeros(100, dtype=np.int64)
     q = np.array([[0.0, 1.0]])
-    assert not resampled(labels, clusters, q, 0.0, np.random.default_rng(0)).any()
-    assert resampled(labels, clusters, q, 1.0, np.random.default_rng(0)).all()
+    assert not resampled(labels, clusters, q, 0.0, SeededRandomness(np.random.default_rng(0))).any()
+    assert resampled(labels, clusters, q, 1.0, SeededRandomness(np.random.default_rng(0))).all()
 
 
 @given(st.floats(1e-6, 600), st.floats(1e-6, 0.5), st.sampled_from([2, 10]))

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from p2p_labeldp.reporting.promises import Curve, Promises, epsilon_of, promised
 
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.experiments import run
 from p2p_labeldp.privacy import Account, Parameters, account
 from p2p_labeldp.reporting.blocks import Figure, Table
 from p2p_labeldp.reporting.privacy import privacy_section
-from p2p_labeldp.reporting.promises import Curve, Promises, epsilon_of, promised
 from p2p_labeldp.reporting.recorded import Promise, Recorded, Summary
 from p2p_labeldp.reporting.report import page_of
 from p2p_labeldp.reporting.words import GLOSSARY, factor, rounded_up

@@ -1,0 +1,6 @@
+"""Honest but curious users who pool what they saw with the learner."""
+
+from p2p_labeldp.adversaries.record import Adversary, Measured
+from p2p_labeldp.privacy import View
+
+ADVERSARY = Adversary(lambda entry: Measured.WATCHED, lambda entry: View.COALITION, misbehaves=False)

@@ -1,0 +1,6 @@
+"""Honest users who look at what they were told, each for herself."""
+
+from p2p_labeldp.adversaries.record import Adversary, Measured
+from p2p_labeldp.privacy import View
+
+ADVERSARY = Adversary(lambda entry: Measured.WATCHED, lambda entry: View.PEER, misbehaves=False)

@@ -1,0 +1,150 @@
+"""A finished run on a terminal: its summary, its guarantees, what its adversaries achieved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from p2p_labeldp.runs.summary import Attack, Summary
+
+FEWEST_ACCUSED = 5
+
+
+def summary_table(summary: Summary) -> Table:
+    """A run in two dozen lines."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, line in (*_users(summary), *_exchange(summary), *_accuracy(summary), *_privacy(summary), *_how(summary)):
+        table.add_row(name, line)
+    return table
+
+
+Lines = list[tuple[str, str]]
+
+
+def _users(summary: Summary) -> Lines:
+    sizes = summary.cluster_sizes
+    merged = f"; {summary.merged_clusters} too small, merged" if summary.merged_clusters else ""
+    span = f"of {sizes.smallest:,} to {sizes.largest:,} users, median {sizes.median or 0:,.0f}{merged}"
+    lines = [
+        ("users", f"{summary.users:,} with {summary.labels} labels"),
+        ("clusters", f"{summary.clusters:,} {span}"),
+    ]
+    if summary.phi is not None:
+        lines.append(("heterogeneity", f"phi = {summary.phi:.4f}"))
+    if summary.psi is not None:
+        lines.append(("distortion", f"psi = {summary.psi:.4f}"))
+    return lines
+
+
+def _exchange(summary: Summary) -> Lines:
+    lines = []
+    if summary.messages:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.messages_by_kind.items())
+        lines.append(("messages", f"{summary.messages:,}: {kinds}"))
+    abstained = sum(outcome["abstained"] for outcome in summary.outcomes_by_round)
+    lines.append(("reports", f"{summary.reports:,}" + (f"; {abstained:,} abstained" if abstained else "")))
+    if summary.missing:
+        shown = ", ".join(map(str, summary.missing[:10]))
+        more = ", ..." if len(summary.missing) > 10 else ""
+        lines.append(("missing", f"{len(summary.missing):,} users: {shown}{more}"))
+    if summary.missing_hosts:
+        lines.append(("", "hosts that stayed away: " + ", ".join(summary.missing_hosts)))
+    if summary.withheld:
+        shown = ", ".join(map(str, summary.withheld))
+        lines.append(("withheld", f"clusters that released nothing, since the target no longer held: {shown}"))
+    if summary.faults:
+        lines.append(("faults", ", ".join(f"{fault.rule} {fault.fired:,} times" for fault in summary.faults)))
+        delivery = summary.delivery
+        again = f"{delivery['sent_again']:,} messages sent again, {delivery['lost_for_good']:,} lost for good"
+        copies = f"{delivery['duplicates_dropped']:,} copies dropped"
+        lines.append(("", f"{again}, {copies}; over after {summary.virtual_seconds or 0:.3g} virtual seconds"))
+    return lines
+
+
+def _accuracy(summary: Summary) -> Lines:
+    private = f"none: {summary.accuracy_reason}" if summary.accuracy is None else f"{summary.accuracy:.4f}"
+    lines = [("accuracy", f"{private} on the noisy labels")]
+    if summary.nonprivate_accuracy is not None:
+        lines.append(("", f"{summary.nonprivate_accuracy:.4f} without privacy"))
+    if summary.majority_accuracy is not None:
+        lines.append(("", f"{summary.majority_accuracy:.4f} by always guessing the commonest label"))
+    return lines
+
+
+def _privacy(summary: Summary) -> Lines:
+    """The headline, then the other views; a reason that several share is told once."""
+    from p2p_labeldp.reporting.guarantees import rows
+
+    lines = []
+    if summary.mechanism != "peer_to_peer":
+        lines.append(("trust", f"{summary.mechanism}: {summary.trust}"))
+    found = sorted(rows(summary.privacy, summary.mechanism), key=lambda row: row.view != summary.headline)
+    one_delta = len({row.delta for row in found}) == 1
+    for place, row in enumerate(found):
+        at = f", at delta {row.delta}" if not (one_delta and place) else ""
+        lines.append(("" if place else "privacy", f"{row.line}{at}"))
+    lines += [("", reason) for reason in dict.fromkeys(row.reason for row in found[:1] if row.reason)]
+    return lines
+
+
+def _how(summary: Summary) -> Lines:
+    coins = "the operating system's coins" if summary.coins == "system" else "seeded coins"
+    if summary.seed is not None:
+        coins = f"seed {summary.seed}"
+    how = f"the {summary.engine} engine" if summary.hosts is None else f"{summary.hosts} hosts over TLS"
+    if summary.workers is not None:
+        how += f" over {len(summary.workers)} Dask worker" + ("s" if len(summary.workers) > 1 else "")
+    lines = [
+        ("noisy data set", summary.noisy_sha256[:16]),
+        ("seconds", f"{summary.seconds:.2f} with {how}, {coins}"),
+        ("run folder", str(summary.out)),
+    ]
+    return lines + [("" if number else "warnings", warning) for number, warning in enumerate(summary.warnings)]
+
+
+def attack_table(attacks: Sequence[Attack]) -> Group:
+    """What every adversary achieved, beside what is proved to be the most; what a table has no room for, below."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("adversary", style="bold", no_wrap=True)
+    table.add_column("view", no_wrap=True)
+    for name in ("advantage", "bound", "at 0.1 %", "bound", "at 1 %", "bound"):
+        table.add_column(name, justify="right", no_wrap=True)
+    measured = [attack for attack in attacks if attack.advantage is not None]
+    for attack in measured:
+        assert attack.advantage is not None
+        cells = [f"{attack.advantage[0]:.3f}", _bound(attack.bound)]
+        for rate in attack.true_rates:
+            # Half of the trials are innocent, and half of those are left to measure on: a handful must be accused.
+            told = attack.trials / 4 * rate.false_rate >= FEWEST_ACCUSED
+            cells += [f"{rate.value:.3f}" if told else "-", _bound(rate.bound)]
+        table.add_row(attack.kind, attack.view, *cells)
+    return Group(*([table] if measured else []), *(f"{attack.kind}: {_note(attack)}" for attack in attacks))
+
+
+def _note(attack: Attack) -> str:
+    if attack.advantage is not None:
+        _, low, high = attack.advantage
+        simple = ", ".join(f"{name} {found:.3f}" for name, found in attack.others.items())
+        found = f"{low:.3f} to {high:.3f} by {attack.attack} ({simple}), "
+        found += f"{attack.trials:,} trials of a cluster of {attack.cluster_size}"
+        return found + (f"; {attack.note}" if attack.note else "")
+    if attack.pushes:
+        shares = (attack.honest_share, attack.share)
+        said = " to ".join("nothing" if share is None else f"{share:.3f}" for share in shares)
+        what = "their labels'" if attack.pushed_label is None else f"label {attack.pushed_label}'s"
+        accuracy = attack.honest_accuracy
+        learned = "" if accuracy is None else f"; without them accuracy is {accuracy:.4f}"
+        return f"{attack.members} users move {what} share of their clusters from {said}{learned}"
+    return attack.note
+
+
+def _bound(value: float | None) -> str:
+    from p2p_labeldp.reporting.numbers import rounded_up
+
+    return "none" if value is None else rounded_up(value)

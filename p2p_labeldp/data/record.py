@@ -1,0 +1,63 @@
+"""What is true of a data set: how it is loaded, which files it is made of, which questions it offers.
+
+Each data set is a module of ``data.sets`` with one record, ``DATA_SET``; every other room asks the record. Which keys
+of ``[data]`` it reads, and whether it ships with the package, stands beside its name in the scenario.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from p2p_labeldp.data.dataset import Dataset, Source
+from p2p_labeldp.data.files import find
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import DATA_SETS, Data
+
+
+@dataclass(frozen=True)
+class Target:
+    """A question with fewer answers: ``answer[y]`` is the new label of the data set's label y."""
+
+    classes: tuple[str, ...]
+    answer: tuple[int, ...]
+
+
+PARITY = Target(("even", "odd"), (0, 1) * 5)
+
+Places = dict[str, Path | None]
+"""Files by a name that does not depend on the machine; None where there is no such file."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """The record of a data set."""
+
+    load: Callable[[Data, int, Path | None], Source | Dataset]
+    """From the section, the seed and ``--data-dir``. A Source is cut down to the users and the target asked for."""
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    places: Callable[[Data, Path | None], Places] = lambda data, data_dir: {}
+    """The files that it reads."""
+
+
+def data_set_of(name: str) -> DataSet:
+    """The record of the data set that ``data.name`` calls so."""
+    if name not in DATA_SETS:
+        raise RequestError(f"data.name is {name!r}; allowed are {', '.join(DATA_SETS)}")
+    found: DataSet = importlib.import_module(f"p2p_labeldp.data.sets.{name}").DATA_SET
+    return found
+
+
+def files_in(folder: str, *groups: tuple[str, ...]) -> Callable[[Data, Path | None], Places]:
+    """The files of a data set that lie in a folder of its own; of several groups the first that is there is read."""
+
+    def places(data: Data, data_dir: Path | None) -> Places:
+        for files in groups:
+            place = find(folder, files, data_dir)
+            if place is not None:
+                return {f"{folder}/{file}": place / file for file in files}
+        return {f"{folder}/{file}": None for file in groups[0]}
+
+    return places

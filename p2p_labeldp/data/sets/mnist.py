@@ -1,0 +1,6 @@
+"""MNIST: 70,000 handwritten digits of 28 x 28 pixels."""
+
+from p2p_labeldp.data.images import IDX_FILES, load_mnist
+from p2p_labeldp.data.record import PARITY, DataSet, files_in
+
+DATA_SET = DataSet(lambda data, seed, data_dir: load_mnist(data_dir), {"parity": PARITY}, files_in("mnist", IDX_FILES))

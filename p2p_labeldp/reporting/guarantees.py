@@ -1,0 +1,96 @@
+"""The table of a run's guarantees, one row for each view: what terminal, page and ``threats`` show of it.
+
+Epsilon and delta are rounded up, everywhere to the same digits, and "at most" stands before an epsilon that is proved
+but not known to be attained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from p2p_labeldp.privacy import RECORDS, Guarantee, View
+from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
+
+METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
+
+_LEARNER_SEES = {
+    "uniform_rr": "every noisy label, with its owner",
+    "shuffle": "each cluster's noisy labels, shuffled",
+    "cluster_rr": "the noisy labels that the curator releases",
+    "centralized": "the noisy labels that the curator releases",
+    "rr_with_prior": "the noisy labels that the curator releases",
+    "dp_sgd": "every true label, with its owner",
+    "none": "every true label, with its owner",
+}
+"""Where it is not the exchange's reports that she sees."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A guarantee as texts."""
+
+    view: View
+    who: str
+    sees: str
+    epsilon: str
+    delta: str
+    method: str
+    cluster_size: str
+    """Of the worst cluster; empty where the guarantee rests on no cluster."""
+    reason: str
+
+    @property
+    def line(self) -> str:
+        """For a terminal."""
+        return f"epsilon {self.epsilon}: {self.who}"
+
+
+def rows(privacy: Mapping[View, Guarantee], mechanism: str) -> list[Row]:
+    """A row for every view."""
+    return [
+        Row(
+            view=view,
+            who=who(view, guarantee),
+            sees=sees(view, mechanism),
+            epsilon=epsilon_of(guarantee),
+            delta=rounded_up(guarantee.delta),
+            method=METHODS[guarantee.method],
+            cluster_size="" if guarantee.cluster_size is None else f"{guarantee.cluster_size:,}",
+            reason=guarantee.reason or "",
+        )
+        for view, guarantee in privacy.items()
+    ]
+
+
+def epsilon_of(guarantee: Guarantee) -> str:
+    """An epsilon as every table shows it."""
+    most = "" if guarantee.method == "exact" or guarantee.epsilon == math.inf else "at most "
+    return most + shown_epsilon(guarantee.epsilon)
+
+
+def who(view: View, guarantee: Guarantee | None = None) -> str:
+    """Whose view it is."""
+    if view == View.COALITION and guarantee is not None and guarantee.colluders is not None:
+        many = "one user" if guarantee.colluders == 1 else plural(guarantee.colluders, "user")
+        return f"the learner colluding with {many}"
+    return RECORDS[view].who
+
+
+def short(view: View, guarantee: Guarantee) -> str:
+    """A name that fits into a legend."""
+    if view == View.COALITION and guarantee.colluders is not None:
+        return f"learner, {plural(guarantee.colluders, 'colluder')}"
+    if view == View.METADATA:
+        return "metadata observer"
+    return RECORDS[view].who.removeprefix("the ").removeprefix("a ").removeprefix("an ")
+
+
+def sees(view: View, mechanism: str) -> str:
+    """What they see, in this mechanism."""
+    if mechanism != "peer_to_peer" and view == View.LEARNER:
+        return _LEARNER_SEES[mechanism]
+    if mechanism != "peer_to_peer" and view in (View.NETWORK, View.AUDITOR):
+        return "every label that is handed over, with its owner"
+    return RECORDS[view].sees

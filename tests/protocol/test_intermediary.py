@@ -1,0 +1,172 @@
+"""Curator and shuffler, and the users who hand their labels over."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.protocol import Host
+from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler, Work
+from p2p_labeldp.protocol.messages import (
+    AUDITOR,
+    COORDINATOR,
+    CURATOR,
+    LEARNER,
+    SHUFFLER,
+    Answer,
+    Ask,
+    Assignment,
+    ClusterShares,
+    Done,
+    Fault,
+    Goodbye,
+    Message,
+    Outgoing,
+    Refusal,
+    Refused,
+    Release,
+    Report,
+    Roster,
+    Submit,
+)
+from p2p_labeldp.protocol.submitter import Submitter
+from tests.helpers.closing import closed
+
+Ids = NDArray[np.int64]
+
+
+def moved(users: Ids, labels: Ids, clusters: Ids) -> tuple[Ids, Ids, None]:
+    return users, (labels + clusters) % 3, None
+
+
+def shuffler(work: Work = moved) -> Shuffler:
+    """Of four users the last two are in cluster 1."""
+    someone = Shuffler(4, 3, work, closing_limit=9.0, submit_limit=5.0)
+    for cluster, members in enumerate(([0, 1], [2, 3])):
+        someone.receive(COORDINATOR, Roster(cluster, 0, np.array(members, dtype="<i8").tobytes()))
+    return someone
+
+
+def fault(role: Intermediary | Submitter, sender: int, message: Message) -> str:
+    with pytest.raises(Refused) as refused:
+        role.receive(sender, message)
+    return refused.value.fault
+
+
+def released(*labels: tuple[int, int]) -> list[Outgoing]:
+    close = closed(4, 0, [user for user, _ in labels])
+    return [*((LEARNER, Release(user, label)) for user, label in labels), (LEARNER, close)]
+
+
+def test_it_works_when_everyone_who_counts_has_handed_over() -> None:
+    someone = shuffler()
+    assert list(someone.receive(2, Submit(1))) == []
+    assert list(someone.receive(COORDINATOR, closed(4, 0, [0, 2]))) == []
+    assert list(someone.receive(0, Submit(2))) == released((0, 2), (2, 2))
+    assert someone.finished
+
+
+def test_the_close_may_come_last() -> None:
+    someone = shuffler()
+    someone.receive(1, Submit(1))
+    assert list(someone.receive(COORDINATOR, closed(4, 0, [1]))) == released((1, 1))
+
+
+def test_a_roster_may_come_after_the_close() -> None:
+    someone = Shuffler(4, 3, moved, 9.0, 5.0)
+    someone.receive(1, Submit(1))
+    assert list(someone.receive(COORDINATOR, closed(4, 0, [1]))) == []
+    assert list(someone.receive(COORDINATOR, Roster(2, 0, np.arange(4, dtype="<i8").tobytes()))) == released((1, 0))
+
+
+def test_labels_of_those_who_do_not_count_are_dropped() -> None:
+    someone = shuffler()
+    someone.receive(1, Submit(1))
+    someone.receive(3, Submit(1))
+    refusal = AUDITOR, Refusal(3, "submit", Fault.OUT_OF_ORDER, "does not count")
+    assert list(someone.receive(COORDINATOR, closed(4, 0, [1]))) == [refusal, *released((1, 1))]
+
+
+def test_when_the_wait_is_over_it_goes_on_with_what_there_is() -> None:
+    someone = shuffler()
+    assert someone.limit == 9.0
+    someone.receive(1, Submit(1))
+    someone.receive(COORDINATOR, closed(4, 0, [0, 1, 2]))
+    assert someone.limit == 5.0
+    assert list(someone.expire()) == released((1, 1))
+    assert someone.lost() == [0, 2]
+    assert fault(someone, 2, Submit(0)) == "out_of_order"
+
+
+def test_what_a_curator_publishes_goes_to_the_learner_before_the_labels() -> None:
+    shares = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    someone = Curator(2, 3, lambda users, labels, clusters: (users, labels, shares), 9.0, 5.0)
+    someone.receive(COORDINATOR, Roster(0, 0, np.arange(2, dtype="<i8").tobytes()))
+    someone.receive(1, Submit(1))
+    assert list(someone.receive(COORDINATOR, closed(2, 0, [1]))) == [
+        (LEARNER, ClusterShares(0, shares[0].tobytes())),
+        (LEARNER, ClusterShares(1, shares[1].tobytes())),
+        (LEARNER, Release(1, 1)),
+        (LEARNER, closed(2, 0, [1], shares=2)),
+    ]
+
+
+def test_it_refuses_what_is_not_its_own() -> None:
+    someone = shuffler()
+    someone.receive(1, Submit(1))
+    assert fault(someone, 1, Submit(1)) == "duplicate"
+    assert fault(someone, 2, Submit(3)) == "malformed"
+    assert fault(someone, 4, Submit(0)) == "misdirected"
+    assert fault(someone, 0, closed(4)) == "misdirected"
+    assert fault(someone, 0, Ask(0)) == "misdirected"
+    assert fault(someone, 0, Roster(0, 0, bytes(8))) == "misdirected"
+    assert fault(someone, COORDINATOR, Roster(0, 0, b"1234567")) == "malformed"
+    assert fault(someone, COORDINATOR, Roster(0, 0, np.array([4], dtype="<i8").tobytes())) == "malformed"
+    someone.receive(COORDINATOR, closed(4, 0, [0, 1]))
+    assert fault(someone, COORDINATOR, closed(4)) == "duplicate"
+
+
+def submitter(to: int, flips: bool, alpha: float = 1.0, minimum: int = 1) -> Submitter:
+    host = Host(Parameters(alpha, 1.0, 3, minimum_size=minimum), SeededCoins(1), 0, 2)
+    host.rosters[0] = array("q", [0, 1])
+    return Submitter(0, 1, host, to, flips)
+
+
+def test_a_curator_is_handed_the_true_label() -> None:
+    said = submitter(CURATOR, flips=False).receive(COORDINATOR, Assignment(0, 2, 0))
+    assert list(said) == [(CURATOR, Submit(1)), (COORDINATOR, Done(0, "reported"))]
+
+
+def test_a_shuffler_is_handed_the_flipped_one() -> None:
+    (_, handed), _ = submitter(SHUFFLER, flips=True).receive(COORDINATOR, Assignment(0, 2, 0))
+    assert isinstance(handed, Submit)
+    assert handed.label in (0, 2)
+
+
+def test_where_labels_go_straight_to_the_learner_they_do_so_at_the_close() -> None:
+    someone = submitter(LEARNER, flips=False)
+    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "reported"))]
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(0, 1))]
+
+
+def test_who_has_handed_her_label_over_has_nothing_to_report_at_the_close() -> None:
+    someone = submitter(CURATOR, flips=False)
+    someone.receive(COORDINATOR, Assignment(0, 2, 0))
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
+
+
+def test_she_abstains_in_a_small_cluster_and_answers_nobody() -> None:
+    someone = submitter(CURATOR, flips=False, minimum=3)
+    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "abstained"))]
+    assert fault(someone, 1, Ask(0)) == "misdirected"
+
+
+def test_who_has_handed_over_her_true_label_tells_it_to_nobody_else() -> None:
+    someone = submitter(CURATOR, flips=False)
+    someone.receive(COORDINATOR, Assignment(0, 2, 0))
+    assert fault(someone, 1, Ask(0)) == "misdirected"
+    assert fault(someone, 1, Answer(0, 0)) == "misdirected"
