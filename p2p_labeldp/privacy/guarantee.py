@@ -81,8 +81,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REPETITION = (
-    "every run on the same labels is a release of its own, and epsilons add up: tune on public data, or split the budget "
-    "beforehand"
+    "every run on the same labels is a release of its own, and epsilons add up: tune on public data, or split the "
+    "budget beforehand"
 )
 """What tuning on private labels comes to, and what to do instead."""
 
