@@ -63,3 +63,7 @@ def command(
         if finished.summary.attacks:
             console.print()
             console.print(attack_table(finished.summary.attacks))
+    if finished.summary.withheld:
+        from p2p_labeldp.cli.deployment import tell_withheld
+
+        tell_withheld(finished.summary.withheld)

@@ -52,6 +52,7 @@ def _descend(
     expected = plan.sampling_rate * count
     deviation = plan.noise_multiplier * plan.clip
     tail = plan.steps // 2
+    rate = plan.rate_for(weights.size, expected)
     for step in range(plan.steps):
         batch = np.flatnonzero(randomness.uniform(count) < plan.sampling_rate)
         total = clipped_sum(features, labels, batch, weights, plan.clip)
@@ -59,7 +60,7 @@ def _descend(
             total += randomness.normal(deviation, total.shape)
         slope = total / expected
         slope[:-1] += plan.l2 * weights[:-1]
-        weights -= plan.learning_rate * slope
+        weights -= rate * slope
         if step >= tail:
             mean += (weights - mean) / (step - tail + 1)
     return SoftmaxModel(mean[:-1].T.copy(), mean[-1].copy(), iterations=plan.steps)

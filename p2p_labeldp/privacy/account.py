@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.binomial import Floats
@@ -36,6 +37,8 @@ class Account:
     """The privacy of one view of one cluster. Made by `account`."""
 
     profile: Profile
+    view: str
+    """As it was asked for: a coalition without colluders has the learner's profile."""
 
     @property
     def local_epsilon(self) -> float:
@@ -46,13 +49,13 @@ class Account:
         """The least epsilon of this view at ``target_delta``, rounded up."""
         if not 0 <= target_delta <= 1:
             raise RequestError(f"delta must be within 0..1, not {target_delta}")
-        return _epsilon_answer(self.profile, float(target_delta))
+        return replace(_epsilon_answer(self.profile, float(target_delta)), view=self.view)
 
     def get_delta(self, target_epsilon: float) -> Guarantee:
         """The least delta of this view at ``target_epsilon``, rounded up."""
         if not target_epsilon >= 0:
             raise RequestError(f"epsilon must be 0 or more, not {target_epsilon}")
-        return _delta_answer(self.profile, float(target_epsilon))
+        return replace(_delta_answer(self.profile, float(target_epsilon)), view=self.view)
 
     def curve(self, epsilons: npt.ArrayLike) -> Floats:
         """delta at each epsilon."""
@@ -102,7 +105,9 @@ def account(
         raise RequestError(f"colluders needs the view coalition, not {view}")
     alpha, theta = float(parameters.alpha), float(parameters.theta)
     shared = (int(cluster_size), alpha, theta, int(parameters.labels), int(parameters.rounds), parameters.fresh)
-    return Account(Profile(str(view), *shared, int(colluders), work=WORK if thorough else WORK * _QUICK))
+    seen = View.LEARNER if view == View.COALITION and not colluders else view
+    profile = Profile(str(seen), *shared, int(colluders), work=WORK if thorough else WORK * _QUICK)
+    return Account(profile, str(view))
 
 
 @lru_cache(maxsize=4096)
