@@ -2,7 +2,7 @@
 
 Every attack gives a score, larger where the second candidate is the likelier. `LIKELIHOOD_RATIO` is the best there
 is against an honest run: its score is the logarithm of P(view | second) / P(view | first), so that by the lemma of
-Neyman and Pearson nobody does better at any rate of false accusations.
+Neyman and Pearson nobody does better at any false positive rate.
 
 * Her noisy label was seen for what it is (every view but learner and shuffle): the ratio of the flip,
   (1 - alpha) / (alpha / (labels - 1)) for or against, however often it was seen. Nothing else matters then. Should
@@ -52,7 +52,7 @@ class Attack:
         """The scores of the user at the same place in many runs."""
         return self.score(evidence_of_all(views, victim), candidates)
 
-    def accuses(self, scores: Scores, prior: float) -> NDArray[np.bool_]:
+    def decides(self, scores: Scores, prior: float) -> NDArray[np.bool_]:
         """Whether to name the second candidate, whose probability beforehand is ``prior``; a tie goes to the prior."""
         odds = math.log(prior) - math.log1p(-prior) if self.weighs and 0 < prior < 1 else 0.0
         return np.greater_equal(scores, -odds) if prior > 0.5 else np.greater(scores, -odds)

@@ -6,9 +6,9 @@ in both directions. So whatever the attack:
 * advantage: P'(E) - P(E) <= delta(0), the total variation distance;
 * reconstruction: with the likelier label's probability pi the best guess is right with probability
   pi + sum max(0, (1 - pi) P' - pi P) <= pi + (1 - pi) delta(log(pi / (1 - pi)));
-* the rate of true accusations at a rate f of false ones: min over epsilon of e^epsilon f + delta(epsilon), and, with
-  acquittals in place of accusations, of 1 - e^-epsilon (1 - f - delta(epsilon)). A grid of epsilons is tried, which
-  can only make the bound larger.
+* the true positive rate of a rule whose false positive rate is at most f: min over epsilon of
+  e^epsilon f + delta(epsilon), and, with negatives in place of positives, of 1 - e^-epsilon (1 - f - delta(epsilon)). A
+  grid of epsilons is tried, which can only make the bound larger.
 
 The first two are attained by the likelihood ratio where delta is exact (``exact``) and the others' labels are the
 worst; where the account is a proved upper bound they are upper bounds too.
@@ -62,11 +62,11 @@ class Bounds:
         return self._at_prior.worst_ones
 
     def true_rate(self, false_rate: float) -> float:
-        """Of accusations, at a given rate of false ones."""
+        """Of every rule whose own false positive rate is at most ``false_rate``."""
         epsilons, deltas = self._curve
-        accused = np.exp(epsilons) * false_rate + deltas
-        acquitted = 1 - np.exp(-epsilons) * (1 - false_rate - deltas)
-        return float(min(1.0, accused.min(), acquitted.min()))
+        positives = np.exp(epsilons) * false_rate + deltas
+        negatives = 1 - np.exp(-epsilons) * (1 - false_rate - deltas)
+        return float(min(1.0, positives.min(), negatives.min()))
 
     @cached_property
     def _at_prior(self) -> Guarantee:

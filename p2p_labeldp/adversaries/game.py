@@ -1,14 +1,17 @@
 """The game: the victim's label is one of two, an attack scores what it saw, and the scores are judged.
 
 Everyone else's label is fixed and known to the attacker. In each trial the victim holds the second candidate with
-probability ``prior``. The rule of accusation is fixed beforehand (`Attack.accuses`), so that its rates are plain
-binomials and their Clopper-Pearson intervals hold at the stated confidence, whatever the number of trials:
+probability ``prior``; such a trial is positive. The decision rule is fixed beforehand (`Attack.decides`), so that its
+rates are plain binomials and their Clopper-Pearson intervals hold at the stated confidence, whatever the number of
+trials:
 
-* advantage: true accusations less false ones, as rates; its interval takes half of the error for each of them;
+* advantage: true positive rate less false positive rate; its interval takes half of the error for each of them;
 * reconstruction: how often the label that is named is the right one, and its gain over the best guess without
   having seen anything, which is the likelier label;
-* ROC: the rate of true accusations where false ones are to be rare. The threshold for that is found on the first
-  half of the trials and measured on the second. Equal scores are ordered at random, so that any rate can be met.
+* ROC: the true positive rate where false positives are to be rare. The threshold for that is found on the first
+  half of the trials and measured on the second. Equal scores are ordered at random, so that any rate can be met. The
+  threshold's own false positive rate is near the one that was aimed at, not equal to it: what is proved is stated for
+  the upper limit of the measured one.
 
 ``beaten`` names the bounds (``bounds``) that even the lower limits exceed: it should be empty.
 """
@@ -55,11 +58,16 @@ def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> I
 
 @dataclass(frozen=True)
 class RocPoint:
-    """What an attack reaches where it may accuse falsely at a rate of ``target``."""
+    """What an attack reaches by a threshold whose false positive rate was to be ``target``."""
 
     target: float
     false_rate: Interval
+    """The threshold's own, measured apart from the trials that it was found on."""
     true_rate: Interval
+
+    def bound(self, bounds: Bounds) -> float:
+        """What no true positive rate of such a threshold exceeds, its false positive rate being what was measured."""
+        return bounds.true_rate(self.false_rate.high)
 
 
 @dataclass(frozen=True)
@@ -96,15 +104,14 @@ class GameResult:
             "reconstruction": (self.reconstruction.low, self.bounds.reconstruction),
         }
         for point in self.roc:
-            bound = self.bounds.true_rate(point.false_rate.high)
-            compared[f"true rate at {point.target:g}"] = (point.true_rate.low, bound)
+            compared[f"true rate at {point.target:g}"] = (point.true_rate.low, point.bound(self.bounds))
         return tuple(name for name, (low, bound) in compared.items() if low > bound)
 
 
 def judge(
     view: str,
     attack: Attack,
-    guilty: NDArray[np.bool_],
+    positive: NDArray[np.bool_],
     scores: Scores,
     ties: NDArray[np.float64],
     *,
@@ -112,20 +119,20 @@ def judge(
     confidence: float = CONFIDENCE,
     bounds: Bounds | None = None,
 ) -> GameResult:
-    """The statistics of a game. ``guilty``: who held the second candidate; ``ties``: random, to order equal scores."""
+    """The statistics of a game. ``positive``: the trials with the second candidate; ``ties``: random, for equal scores."""
     if not 0 < confidence < 1:
         raise RequestError(f"confidence must lie between 0 and 1, not {confidence}")
-    if not len(guilty) == len(scores) == len(ties) > 0:
+    if not len(positive) == len(scores) == len(ties) > 0:
         raise RequestError("a game needs at least one trial, with a label and a score each")
-    accused = attack.accuses(scores, prior)
+    decided = attack.decides(scores, prior)
     both = 1 - (1 - confidence) / 2
     true_rate, false_rate = (
-        clopper_pearson(int(accused[group].sum()), int(group.sum()), both) for group in (guilty, ~guilty)
+        clopper_pearson(int(decided[group].sum()), int(group.sum()), both) for group in (positive, ~positive)
     )
     return GameResult(
         view=view,
         attack=attack.name,
-        trials=len(guilty),
+        trials=len(positive),
         prior=prior,
         confidence=confidence,
         advantage=Interval(
@@ -133,35 +140,35 @@ def judge(
         ),
         true_rate=true_rate,
         false_rate=false_rate,
-        reconstruction=clopper_pearson(int((accused == guilty).sum()), len(guilty), confidence),
+        reconstruction=clopper_pearson(int((decided == positive).sum()), len(positive), confidence),
         best_guess=max(prior, 1 - prior),
-        roc=tuple(_roc_point(target, guilty, scores, ties, both) for target in RATES),
+        roc=tuple(_roc_point(target, positive, scores, ties, both) for target in RATES),
         bounds=bounds,
     )
 
 
 def _roc_point(
-    target: float, guilty: NDArray[np.bool_], scores: Scores, ties: NDArray[np.float64], confidence: float
+    target: float, positive: NDArray[np.bool_], scores: Scores, ties: NDArray[np.float64], confidence: float
 ) -> RocPoint:
-    half = len(guilty) // 2
-    innocent = np.flatnonzero(~guilty[:half])
-    order = innocent[np.lexsort((ties[innocent], scores[innocent]))[::-1]]
+    half = len(positive) // 2
+    negative = np.flatnonzero(~positive[:half])
+    order = negative[np.lexsort((ties[negative], scores[negative]))[::-1]]
     wanted = int(target * len(order))
-    # The first innocent who is to be left alone; without any, everyone is accused.
+    # The first negative that is to be decided right; without any, everything is decided positive.
     threshold = (scores[order[wanted]], ties[order[wanted]]) if len(order) else (-np.inf, 0.0)
     rest = slice(half, None)
-    accused = (scores[rest] > threshold[0]) | ((scores[rest] == threshold[0]) & (ties[rest] > threshold[1]))
+    decided = (scores[rest] > threshold[0]) | ((scores[rest] == threshold[0]) & (ties[rest] > threshold[1]))
     true_rate, false_rate = (
-        clopper_pearson(int(accused[group].sum()), int(group.sum()), confidence)
-        for group in (guilty[rest], ~guilty[rest])
+        clopper_pearson(int(decided[group].sum()), int(group.sum()), confidence)
+        for group in (positive[rest], ~positive[rest])
     )
     return RocPoint(target, false_rate, true_rate)
 
 
-def roc_curve(guilty: NDArray[np.bool_], scores: Scores) -> tuple[Scores, Scores]:
-    """Rates of false and of true accusations at every threshold, from none accused to all: for a plot."""
+def roc_curve(positive: NDArray[np.bool_], scores: Scores) -> tuple[Scores, Scores]:
+    """False and true positive rates at every threshold, from none positive to all: for a plot."""
     order = np.argsort(-scores, kind="stable")
-    true, false = np.cumsum(guilty[order]), np.cumsum(~guilty[order])
+    true, false = np.cumsum(positive[order]), np.cumsum(~positive[order])
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
     rates = [np.append(0.0, counts[last] / max(1, int(counts[-1]))) for counts in (false, true)]
     return rates[0], rates[1]

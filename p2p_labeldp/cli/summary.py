@@ -11,8 +11,6 @@ from rich.table import Table
 if TYPE_CHECKING:
     from p2p_labeldp.runs.summary import Attack, Summary
 
-FEWEST_ACCUSED = 5
-
 
 def summary_table(summary: Summary) -> Table:
     """A run in two dozen lines."""
@@ -110,21 +108,22 @@ def _how(summary: Summary) -> Lines:
 
 def attack_table(attacks: Sequence[Attack]) -> Group:
     """What every adversary achieved, beside what is proved to be the most; what a table has no room for, below."""
+    from p2p_labeldp.reporting.attacks import RATES_NOTE, told
+
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("adversary", style="bold", no_wrap=True)
     table.add_column("view", no_wrap=True)
-    for name in ("advantage", "bound", "at 0.1 %", "bound", "at 1 %", "bound"):
+    for name in ("advantage", "bound", "TPR at 0.1 %", "bound", "TPR at 1 %", "bound"):
         table.add_column(name, justify="right", no_wrap=True)
     measured = [attack for attack in attacks if attack.advantage is not None]
     for attack in measured:
         assert attack.advantage is not None
         cells = [f"{attack.advantage[0]:.3f}", _bound(attack.bound)]
         for rate in attack.true_rates:
-            # Half of the trials are innocent, and half of those are left to measure on: a handful must be accused.
-            told = attack.trials / 4 * rate.false_rate >= FEWEST_ACCUSED
-            cells += [f"{rate.value:.3f}" if told else "-", _bound(rate.bound)]
+            cells += [f"{rate.value:.3f}" if told(attack, rate) else "-", _bound(rate.bound)]
         table.add_row(attack.kind, attack.view, *cells)
-    return Group(*([table] if measured else []), *(f"{attack.kind}: {_note(attack)}" for attack in attacks))
+    notes = [f"{attack.kind}: {_note(attack)}" for attack in attacks]
+    return Group(table, RATES_NOTE, *notes) if measured else Group(*notes)
 
 
 def _note(attack: Attack) -> str:

@@ -252,7 +252,9 @@ def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
                 point.true_rate.value,
                 point.true_rate.low,
                 point.true_rate.high,
-                None if bounds is None else bounds.true_rate(point.target),
+                None if bounds is None else point.bound(bounds),
+                point.false_rate.value,
+                point.false_rate.high,
             )
             for point in found.roc
         ),

@@ -86,7 +86,7 @@ class Game:
         ones = self.ones if self.ones is not None else bounds.worst_ones or 0
         return {place: int(place <= ones) for place in range(1, self.cluster_size)}
 
-    def guilty(self) -> NDArray[np.bool_]:
+    def positive(self) -> NDArray[np.bool_]:
         """In which trials the victim holds label 1."""
         return stream(self.seed, Purpose.GAME).random(self.trials) < self.prior
 
@@ -94,13 +94,13 @@ class Game:
         """Everyone's labels: a row for each trial."""
         row = np.array([0, *(others[place] for place in range(1, self.cluster_size))], dtype=np.int64)
         labels = np.tile(row, (self.trials, 1))
-        labels[:, VICTIM] = self.guilty()
+        labels[:, VICTIM] = self.positive()
         return labels
 
     def judged(self, attack: Attack, scores: NDArray[np.float64], confidence: float, bounds: Bounds) -> GameResult:
         ties = stream(self.seed, Purpose.GAME, 1).random(self.trials)
         return judge(
-            self.view, attack, self.guilty(), scores, ties, prior=self.prior, confidence=confidence, bounds=bounds
+            self.view, attack, self.positive(), scores, ties, prior=self.prior, confidence=confidence, bounds=bounds
         )
 
 

@@ -1,6 +1,6 @@
 """A stated epsilon beside what trials show, in one figure of two panels.
 
-Left, the rates of true against false accusations: what was measured, within the region that the exact account leaves to
+Left, true against false positive rates: what was measured, within the region that the exact account leaves to
 any attack whatever. Right, the lower bound on epsilon at every threshold, below the stated one; only at the threshold
 that was chosen beforehand, the marked one, does it hold at its confidence.
 """
@@ -55,7 +55,7 @@ def _draw_rates(audit: EpsilonAudit, axes: Any) -> None:
         wrong.value, true.value, xerr=[[0.0], [wrong.limit - wrong.value]], yerr=[[true.value - true.limit], [0.0]],
         fmt="o", color="C3", markersize=4, capsize=2, label="the chosen event and its limits",
     )  # fmt: skip
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="false accusations", ylabel="true accusations")
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="false positive rate", ylabel="true positive rate")
     axes.legend(loc="lower right", fontsize=8)
 
 
@@ -67,7 +67,7 @@ def _draw_bounds(audit: EpsilonAudit, axes: Any) -> None:
         axes.axhline(audit.epsilon, color="0.3", linestyle="--", linewidth=1.0, label=f"stated: {audit.epsilon:.4g}")
     axes.plot([bound.threshold], [bound.epsilon], "o", color="C3", markersize=5, label=f"shown: {bound.epsilon:.4g}")
     side = "at least" if bound.label else "at most"
-    axes.set(xlabel=f"threshold: a score of {side} this accuses of label {bound.label}", ylabel="epsilon")
+    axes.set(xlabel=f"threshold: a score of {side} this names label {bound.label}", ylabel="epsilon")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)

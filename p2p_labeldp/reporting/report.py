@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from p2p_labeldp.reporting import claims, words
+from p2p_labeldp.reporting.attacks import attack_section
 from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
-from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, dot_rows
+from p2p_labeldp.reporting.charts import Bar, bars
 from p2p_labeldp.reporting.guarantees import who
 from p2p_labeldp.reporting.labels import cluster_section
 from p2p_labeldp.reporting.messages import exchange_section, message_section
@@ -17,10 +18,8 @@ from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
-from p2p_labeldp.runs.summary import Attack, Summary
+from p2p_labeldp.runs.summary import Summary
 
-FEWEST_ACCUSED = 5
-"""A rate of true accusations at a rate of false ones is told where so many innocent trials were accused."""
 MOST_MISSING = 20
 
 
@@ -39,7 +38,7 @@ def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
         cluster_section(recorded, traffic),
         message_section(recorded, traffic),
         exchange_section(recorded, traffic),
-        _attacks(recorded),
+        attack_section(recorded),
         _troubles(recorded),
         _again(recorded),
         Section("glossary", "Words used here", [Terms(words.GLOSSARY)]),
@@ -108,73 +107,6 @@ def _accuracy(summary: Summary) -> Section:
         "Test accuracy", ("model", "accuracy"), [(name, f"{value:.6g}") for name, value in rows], frozenset({1})
     )
     return Section("accuracy", title, [Figure("Test accuracy (share of examples)", chart, caption, data)])
-
-
-def _attacks(recorded: Recorded) -> Section:
-    attacks = recorded.summary.attacks
-    if not attacks:
-        quiet = "The scenario has no adversaries."
-        return Section("attacks", "Attacks", [Text(quiet)])
-    blocks: list[Block] = []
-    measured = [attack for attack in attacks if attack.advantage is not None]
-    if measured:
-        blocks += [_advantages(measured), _attack_table(measured)]
-    for attack in attacks:
-        name = attack.kind.replace("_", " ")
-        if attack.share is not None or attack.honest_share is not None:
-            blocks.append(Text(f"{name.capitalize()}: {words.pushed(attack, recorded.classes)}"))
-        if attack.note:
-            blocks.append(Text(f"{name.capitalize()}: {attack.note}."))
-    return Section("attacks", "Attacks", blocks)
-
-
-def _advantages(measured: list[Attack]) -> Figure:
-    rows = []
-    for attack in measured:
-        assert attack.advantage is not None
-        value, low, high = attack.advantage
-        label = f"{attack.kind.replace('_', ' ')} ({attack.view})"
-        bound = "no bound" if attack.bound is None else f"bound {rounded_up(attack.bound)}"
-        rows.append(Dots(label, after=value, interval=(low, high), limit=attack.bound, words=f"{value:.3f}, {bound}"))
-    every = [each for row in rows for each in (*(row.interval or ()), row.limit) if each is not None]
-    axis = Axis("advantage over guessing (0: none, 1: certainty)", min(0.0, *every), max(0.05, *every) * 1.05)
-    legend = (("after", "measured, with interval"), ("limit", "proved bound"))
-    told = "; ".join(f"{row.label}: {row.words}" for row in rows)
-    chart = dot_rows("attack-chart", "Advantage of each attack beside its bound", told, rows, axis, legend)
-    caption = "An honest bound lies to the right of every measured advantage, but for chance: the interval is where"
-    caption += f" the true advantage lies with {measured[0].confidence:.1%} confidence."
-    return Figure("Advantage of the attacks", chart, caption)
-
-
-def _attack_table(measured: list[Attack]) -> Table:
-    head = ["adversary", "view", "attack", "advantage", "interval", "bound"]
-    rates = measured[0].true_rates
-    head += [f"caught at {rate.false_rate:.1%} false accusations (bound)" for rate in rates]
-    head += ["trials"]
-    rows = []
-    for attack in measured:
-        assert attack.advantage is not None
-        value, low, high = attack.advantage
-        row = [
-            attack.kind.replace("_", " "),
-            f"{attack.view}, cluster of {attack.cluster_size}"
-            + ("" if attack.colluders is None else f" with {plural(attack.colluders, 'colluder')}"),
-            f"{attack.attack.replace('_', ' ')}"
-            + "".join(
-                f"; {name.replace('_', ' ')} {round(found, 3) + 0.0:.3f}" for name, found in attack.others.items()
-            ),
-            f"{value:.3f}",
-            f"{low:.3f} to {high:.3f}",
-            "none" if attack.bound is None else rounded_up(attack.bound),
-        ]
-        for rate in attack.true_rates:
-            told = attack.trials / 4 * rate.false_rate >= FEWEST_ACCUSED
-            bound = "none" if rate.bound is None else rounded_up(rate.bound)
-            row.append(f"{rate.value:.3f} ({bound})" if told else f"too few trials ({bound})")
-        row += [""] * (len(rates) - len(attack.true_rates))
-        rows.append([*row[: 6 + len(rates)], f"{attack.trials:,}"])
-    numeric = frozenset(range(3, len(head)))
-    return Table("What the adversaries achieved, and what is proved to be the most", head, rows, numeric, stacked=True)
 
 
 def _troubles(recorded: Recorded) -> Section:

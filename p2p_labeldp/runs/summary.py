@@ -33,13 +33,19 @@ class Sizes(Struct, frozen=True):
 
 
 class Rate(Struct, frozen=True):
-    """The true positive rate of an attack at a false positive rate."""
+    """The true positive rate of an attack by a rule that was to have a false positive rate."""
 
     false_rate: Share
+    """What the rule was to have."""
     value: float
     low: float
     high: float
     bound: float | None = None
+    """What no rule of a false positive rate of at most ``measured_high`` exceeds."""
+    measured: float | None = None
+    """The rule's own false positive rate in the trials; none where no trial could tell."""
+    measured_high: Share = 1.0
+    """Its upper confidence limit."""
 
 
 class Attack(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -249,13 +249,13 @@ def test_the_simple_attacks_take_labels_at_face_value() -> None:
     assert AVERAGING(view, 0) == PRIOR(view, 0) == 0.0
 
 
-def test_a_rule_of_accusation_leans_towards_the_likelier_label() -> None:
+def test_a_decision_rule_leans_towards_the_likelier_label() -> None:
     scores = np.array([-2.0, 0.0, 2.0])
-    assert LIKELIHOOD_RATIO.accuses(scores, 0.5).tolist() == [False, False, True]
-    assert LIKELIHOOD_RATIO.accuses(scores, 0.9).tolist() == [True, True, True]
-    assert LIKELIHOOD_RATIO.accuses(scores, 0.1).tolist() == [False, False, False]
-    assert MAJORITY.accuses(scores, 0.9).tolist() == [False, True, True]
-    assert PRIOR.accuses(np.zeros(1), 0.6).tolist() == [True]
+    assert LIKELIHOOD_RATIO.decides(scores, 0.5).tolist() == [False, False, True]
+    assert LIKELIHOOD_RATIO.decides(scores, 0.9).tolist() == [True, True, True]
+    assert LIKELIHOOD_RATIO.decides(scores, 0.1).tolist() == [False, False, False]
+    assert MAJORITY.decides(scores, 0.9).tolist() == [False, True, True]
+    assert PRIOR.decides(np.zeros(1), 0.6).tolist() == [True]
 
 
 @pytest.mark.parametrize("answers", [1, 5, 25])

@@ -133,7 +133,7 @@ def test_because_at_times_she_is_answered_by_the_victim_and_knows_the_noisy_labe
     assert expected in clopper_pearson(int(answered.sum()), trials)
     scores = LIKELIHOOD_RATIO.score(evidence, (0, 1))
     np.testing.assert_allclose(np.abs(scores[answered]), math.log((1 - alpha) / alpha))
-    right = (scores > 0)[answered] == game.guilty()[answered]
+    right = (scores > 0)[answered] == game.positive()[answered]
     assert 1 - alpha in clopper_pearson(int(right.sum()), int(answered.sum()))
     # At other times she is little better than the learner.
     assert np.abs(scores[~answered]).max() < math.log(9)
@@ -210,28 +210,49 @@ def test_intervals_are_those_of_clopper_and_pearson() -> None:
 
 
 def test_a_game_is_judged_by_its_rates() -> None:
-    guilty = np.array([True, True, True, True, False, False, False, False])
+    positive = np.array([True, True, True, True, False, False, False, False])
     scores = np.array([2.0, 1.0, 1.0, -1.0, 1.0, 0.0, -1.0, -3.0])
-    result = judge("learner", MAJORITY, guilty, scores, np.zeros(8))
+    result = judge("learner", MAJORITY, positive, scores, np.zeros(8))
     assert (result.true_rate.value, result.false_rate.value, result.advantage.value) == (0.75, 0.25, 0.5)
     assert result.advantage.low == result.true_rate.low - result.false_rate.high
     assert (result.reconstruction.value, result.gain.value, result.best_guess) == (0.75, 0.25, 0.5)
     assert result.beaten == ()
-    false_rates, true_rates = roc_curve(guilty, scores)
+    false_rates, true_rates = roc_curve(positive, scores)
     assert false_rates.tolist() == [0.0, 0.0, 0.25, 0.5, 0.75, 1.0]
     assert true_rates.tolist() == [0.0, 0.25, 0.75, 0.75, 1.0, 1.0]
 
 
-def test_points_of_the_roc_keep_to_the_rate_of_false_accusations_that_was_asked_for() -> None:
+def test_points_of_the_roc_keep_to_the_false_positive_rate_that_was_asked_for() -> None:
     """Scores of one value only, so that chance decides: both rates are the target's (two intervals at 99.9 %)."""
     generator = np.random.default_rng(3)
-    guilty = generator.random(200_000) < 0.5
-    result = judge("learner", MAJORITY, guilty, np.zeros(200_000), generator.random(200_000))
+    positive = generator.random(200_000) < 0.5
+    result = judge("learner", MAJORITY, positive, np.zeros(200_000), generator.random(200_000))
     for point, target in zip(result.roc, (0.001, 0.01), strict=True):
         assert point.target == target
-        # The threshold is found on 50,000 innocents, which adds its own error: half as much again.
+        # The threshold is found on 50,000 negatives, which adds its own error: half as much again.
         assert point.false_rate.low / 1.5 < target < point.false_rate.high * 1.5
         assert point.true_rate.low / 1.5 < target < point.true_rate.high * 1.5
+
+
+def test_a_bound_is_that_of_the_rules_own_false_positive_rate() -> None:
+    """Randomized response, whose account is exact: where the threshold lets more false positives through than it was
+    to, its true positive rate lies above the bound for the rate that was aimed at, and below that for its own."""
+    flips = account("auditor", Parameters(alpha=0.2), cluster_size=1)
+    bounds, trials = Bounds(flips), 4_000
+    positive = np.arange(trials) % 2 == 0
+    seen = np.zeros(trials)
+    half = trials // 2
+    # The first half, which the threshold is found on, has no negative above it; of the second half one in twenty has.
+    seen[:half][positive[:half]] = 1.0
+    seen[half:][positive[half:]] = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], half // 10)
+    seen[half:][~positive[half:]] = np.tile([1.0] + [0.0] * 19, half // 40)
+    result = judge("auditor", LIKELIHOOD_RATIO, positive, seen, np.full(trials, 0.5), bounds=bounds)
+    point = result.roc[0]
+    assert (point.target, point.false_rate.value, point.true_rate.value) == (0.001, 0.05, 0.2)
+    assert bounds.true_rate(point.target) < point.true_rate.low
+    assert point.true_rate.value == pytest.approx(bounds.true_rate(0.05)), "attained: four times as likely"
+    assert point.bound(bounds) == bounds.true_rate(point.false_rate.high) > point.true_rate.value
+    assert "true rate at 0.001" not in result.beaten
 
 
 def test_a_bound_that_is_too_low_is_seen_to_be_beaten() -> None:
