@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from p2p_labeldp.experiments.threats import Worst, threats
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import parse_scenario
 
 # Clusters of 20 and 60 users: with ten labels their curves cross, and at this delta the larger one is the worse.
@@ -25,13 +25,13 @@ minimum_size = 1
 [mechanism]
 alpha = 0.05
 """
-SHARED = {"alpha": 0.05, "theta": 1.0, "labels": 10}
+PARAMETERS = Parameters(alpha=0.05, labels=10)
 
 
 @pytest.mark.parametrize("view", ["learner", "coalition", "eavesdropper"])
 def test_the_worst_of_several_clusters_is_the_worst_at_every_epsilon(view: str) -> None:
     colluders = 1 if view == "coalition" else 0
-    accounts = tuple(account(view, cluster_size=n, colluders=colluders, thorough=False, **SHARED) for n in (20, 60))
+    accounts = tuple(account(view, PARAMETERS, cluster_size=n, colluders=colluders, thorough=False) for n in (20, 60))
     worst = Worst(accounts)
     epsilons = np.array([0.0, 0.1, 1.0, 3.0])
     for one in accounts:
@@ -49,6 +49,6 @@ def test_every_size_counts_for_the_stated_delta_and_the_curves() -> None:
         assert threat.cluster_size in threat.drawn
         for size in threat.drawn:
             colluders = 1 if threat.view == "coalition" else 0
-            mine = account(threat.view, cluster_size=size, colluders=colluders, thorough=False, **SHARED)
+            mine = account(threat.view, PARAMETERS, cluster_size=size, colluders=colluders, thorough=False)
             assert threat.at_epsilon.delta >= mine.get_delta(0.1).delta
             assert threat.account.curve([0.5])[0] >= mine.curve([0.5])[0]
