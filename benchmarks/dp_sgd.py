@@ -25,7 +25,9 @@ from p2p_labeldp.scenario import Data
 WORLDS = (
     Data(name="synthetic", users=5_000, groups=20, dimensions=10, labels=2, sharpness=4.0),
     Data(name="synthetic", users=20_000, groups=50, dimensions=100, labels=10, sharpness=6.0),
-    Data(name="synthetic", users=20_000, groups=50, dimensions=100, labels=10, sharpness=20.0, separation=0.3, spread=0.1),
+    Data(
+        name="synthetic", users=20_000, groups=50, dimensions=100, labels=10, sharpness=20.0, separation=0.3, spread=0.1
+    ),
     Data(name="synthetic", users=20_000, groups=100, dimensions=500, labels=5, sharpness=6.0),
 )
 EPSILONS = (0.1, 0.5, 2.0)
@@ -39,9 +41,7 @@ def score(data: Dataset, epsilon: float, reach: float, epochs: float, share: flo
     weights = (data.features.shape[1] + 1) * data.label_count
     rate = steps.rate_for(weights, steps.sampling_rate * count) * reach / REACH
     chosen = replace(steps, learning_rate=rate)
-    model = fit_dp_sgd(
-        data.features, data.labels, data.label_count, chosen, SeededRandomness(np.random.default_rng(1))
-    )
+    model = fit_dp_sgd(data.features, data.labels, data.label_count, chosen, SeededRandomness(np.random.default_rng(1)))
     best = float((data.test_conditional.argmax(axis=1) == data.test_labels).mean())
     return model.accuracy(data.test_features, data.test_labels) / best
 

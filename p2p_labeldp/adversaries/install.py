@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.record import Assignment, Setup, adversary_of
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.privacy import View
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Entry, Scenario
 from p2p_labeldp.streams import Purpose, choose, stream
@@ -50,6 +51,23 @@ def replaced(
 def misbehaving(assignments: Sequence[Assignment]) -> list[str]:
     """The kinds of those who send what an honest party would not."""
     return [each.entry.name for each in assignments if adversary_of(each.entry).misbehaves]
+
+
+def view_of_entry(entry: Entry) -> View | None:
+    """Whose view an adversary has; None: it sees no label."""
+    return adversary_of(entry).view(entry)
+
+
+def present(assignments: Sequence[Assignment]) -> tuple[View, ...]:
+    """The views of a run's adversaries, each once."""
+    found = (view_of_entry(each.entry) for each in assignments)
+    return tuple(dict.fromkeys(view for view in found if view is not None))
+
+
+def colluding(assignments: Sequence[Assignment]) -> tuple[int, ...]:
+    """All users who pool what they see with the learner, ascending."""
+    pooled = (each.members for each in assignments if view_of_entry(each.entry) == View.COALITION)
+    return tuple(sorted({user for members in pooled for user in members}))
 
 
 def refuse_misbehaviour(scenario: Scenario) -> None:

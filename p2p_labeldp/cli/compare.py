@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, find_scenario, print_json, progress_bar
+from p2p_labeldp.cli.sweep import all_runs
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
@@ -83,11 +84,19 @@ def command(
         progress("figure", 0, 0)
         figures = draw_comparison([panel], place / "compare")
     if as_json:
-        told = {"points": summarise(panel), "failures": list(found.failures), "preview": cut or None}
+        told = {
+            "points": summarise(panel),
+            "failures": list(found.failures),
+            "preview": cut or None,
+            "all_runs": all_runs(found),
+        }
         truth = points[0].nonprivate_accuracy
         print_json({"nonprivate_accuracy": truth, "purity": points[0].purity, **told, "out": str(place)})
     else:
         _print(panel, place, figures)
+        from p2p_labeldp.reporting.sweeps import budget_note
+
+        console.print(budget_note(found.spent, len(found.rows)), soft_wrap=True)
     if found.failures:
         first = found.failures[0]["reason"]
         raise RunError(f"{len(found.failures)} rows failed, see {place / 'failures.csv'}; the first: {first}")

@@ -133,6 +133,7 @@ def _note(attack: Attack) -> str:
         simple = ", ".join(f"{name} {found:.3f}" for name, found in attack.others.items())
         found = f"{low:.3f} to {high:.3f} by {attack.attack} ({simple}), "
         found += f"{attack.trials:,} trials of a cluster of {attack.cluster_size}"
+        found += "" if attack.colluders is None else f", {attack.colluders} of them colluders"
         return found + (f"; {attack.note}" if attack.note else "")
     if attack.pushes:
         shares = (attack.honest_share, attack.share)

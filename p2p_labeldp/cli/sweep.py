@@ -159,8 +159,15 @@ def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]
         "settings": settings,
         "failures": failed,
         "warnings": _warnings(found),
+        "all_runs": all_runs(found),
         "files": [str(path) for path in (*_tables(found), *figures)],
     }
+
+
+def all_runs(found: Sweep) -> dict[str, Any]:
+    """What all rows together would cost on private labels."""
+    epsilon, delta = found.spent
+    return {"runs": len(found.rows), "epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": delta}
 
 
 def _estimated(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
@@ -211,7 +218,7 @@ def _tables(found: Sweep) -> list[Path]:
 
 
 def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], empty: Sequence[str]) -> None:
-    from p2p_labeldp.reporting.sweeps import CONFIDENCE, show
+    from p2p_labeldp.reporting.sweeps import CONFIDENCE, budget_note, show
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for key in found.keys:
@@ -231,6 +238,7 @@ def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], 
         f"{found.engine.capitalize()} engine."
     )
     console.print(f"\n{said}", soft_wrap=True)
+    console.print(budget_note(found.spent, len(found.rows)), soft_wrap=True)
     for line in failed[:MOST_LINES]:
         values = ", ".join(f"{key}={show(value)}" for key, value in line["values"].items()) or "the scenario"
         said = f"failed: {values}: {line['replicates']} of {found.seeds} runs: {line['reason']}"

@@ -30,6 +30,7 @@ from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.runs.execute import Executed
+from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, worst_of
 from p2p_labeldp.runs.results import learned
 from p2p_labeldp.runs.summary import Attack, Rate
 from p2p_labeldp.scenario import Network, Scenario, entries
@@ -132,33 +133,28 @@ def _smallest(context: Context, least: int = 1) -> int:
 
 
 def _worst_coalition(context: Context, part: Assignment) -> tuple[int, int]:
-    """Of the cluster with the largest share of colluders, or of the victim's: its size, and how many they are."""
-    clusters = context.outcome.clusters
+    """Size and colluders of the victim's cluster or, of all with both colluders and others, of the one that the table
+    of guarantees calls the worst; 0 where there is none."""
+    clusters, parameters = context.outcome.clusters, context.parameters
     if part.victim is not None:
-        worst = int(clusters[part.victim])
-        if worst < 0:
-            return 0, 0
-    else:
-        members = np.array(part.members, dtype=np.int64)
-        sizes = _sizes(context)
-        inside = np.bincount(clusters[members[clusters[members] >= 0]], minlength=len(sizes))
-        # Who abstains, or colludes, has nothing to lose.
-        exposed = (sizes > inside) & (sizes >= context.parameters.minimum_size)
-        if not exposed.any():
-            return 0, 0
-        worst = int(np.argmax(np.where(exposed, inside / np.maximum(1, sizes), -1.0)))
-    size = int(_sizes(context)[worst])
-    return size, min(size - 1, int(np.isin(np.flatnonzero(clusters == worst), part.members).sum()))
+        users = context.cluster(part.victim) if clusters[part.victim] >= 0 else np.empty(0, dtype=np.int64)
+        return len(users), min(max(0, len(users) - 1), int(np.isin(users, part.members).sum()))
+    pooled = colluders_by_size(clusters, part.members, cluster_sizes(clusters, parameters))
+    exposed = {size: colluders for size, colluders in pooled.items() if colluders}
+    found = Circumstances(dict.fromkeys(exposed, 0), context.executed.resolved.delta, colluders=exposed)
+    worst = worst_of(View.COALITION, parameters, found)
+    return worst.cluster_size or 0, worst.colluders or 0
 
 
-def _passive(context: Context, view: str, size: int, colluders: int = 0) -> Row:
+def _passive(context: Context, view: View, size: int, colluders: int = 0) -> Row:
     if size < max(1, context.parameters.minimum_size):
-        return {"note": "everyone abstained: there is nothing to see"}
+        return {"note": "there is nobody to see: all abstained, or none shares a cluster with them"}
     parameters = dataclasses.replace(context.parameters, minimum_size=1)
     trials = min(TRIALS, max(FEWEST, 4_000_000 // size))
     game = Game(view, size, parameters, trials, context.seed, colluders)
     results = play_each(game, (OPTIMAL, *SIMPLE))
-    return _row(results[OPTIMAL], size, (results[name] for name in SIMPLE))
+    row = _row(results[OPTIMAL], size, (results[name] for name in SIMPLE))
+    return row | ({"colluders": colluders} if view == View.COALITION else {})
 
 
 def _active(context: Context, part: Assignment) -> Row:

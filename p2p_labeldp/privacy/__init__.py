@@ -9,12 +9,13 @@ from p2p_labeldp.privacy.account import Account, account
 from p2p_labeldp.privacy.calibrate import Calibration, calibrate, variance
 from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
-from p2p_labeldp.privacy.guarantee import Guarantee, Method, Relation, read_guarantee
+from p2p_labeldp.privacy.guarantee import REPETITION, Guarantee, Method, Relation, read_guarantee, together
 from p2p_labeldp.privacy.parameters import Noise, Parameters
 from p2p_labeldp.privacy.views import RECORDS, VIEWS, View
 
 __all__ = [
     "RECORDS",
+    "REPETITION",
     "VIEWS",
     "Account",
     "Calibration",
@@ -31,5 +32,6 @@ __all__ = [
     "paper",
     "read_guarantee",
     "to_dp_accounting",
+    "together",
     "variance",
 ]

@@ -4,7 +4,10 @@ The one record of this noun. Accountants return it, mechanisms and runs state it
 tables show it.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -55,6 +58,19 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     own_users: int | None = None
     """Users of the cluster at the host whose view it is."""
 
+    def repeated(self, times: int) -> Guarantee:
+        """What so many releases on the same labels cost together: epsilons and deltas add up (basic composition).
+
+        >>> one = Guarantee(epsilon=0.5, delta=1e-6, view="learner")
+        >>> one.repeated(10).epsilon
+        5.0
+        """
+        epsilon, delta = together([(self.epsilon, self.delta)] * times)
+        reason = f"{times} releases on the same labels: epsilons and deltas add up"
+        return Guarantee(
+            epsilon=epsilon, delta=delta, view=self.view, method="upper_bound", relation=self.relation, reason=reason
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Every field as a plain value; an infinite one is the string "inf"."""
         return {name: _plain(getattr(self, name)) for name in self.__struct_fields__}
@@ -62,6 +78,20 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     def stated(self) -> dict[str, Any]:
         """The same without what is not known, as a summary holds it under the view's name."""
         return {name: value for name, value in self.as_json().items() if value is not None and name != "view"}
+
+
+REPETITION = (
+    "every run on the same labels is a release of its own, and epsilons add up: tune on public data, or split the budget "
+    "beforehand"
+)
+"""What tuning on private labels comes to, and what to do instead."""
+
+
+def together(spent: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """(epsilon, delta) of several releases on the same labels, by basic composition."""
+    pairs = list(spent)
+    epsilon, delta = math.fsum(pair[0] for pair in pairs), math.fsum(pair[1] for pair in pairs)
+    return epsilon, min(1.0, delta)
 
 
 def _plain(value: Any) -> Any:

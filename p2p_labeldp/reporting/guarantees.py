@@ -73,6 +73,8 @@ def epsilon_of(guarantee: Guarantee) -> str:
 def who(view: View, guarantee: Guarantee | None = None) -> str:
     """Whose view it is."""
     if view == View.COALITION and guarantee is not None and guarantee.colluders is not None:
+        if guarantee.colluders == 0:
+            return f"{RECORDS[view].who}, none of them in the worst cluster"
         many = "one user" if guarantee.colluders == 1 else plural(guarantee.colluders, "user")
         return f"the learner colluding with {many}"
     return RECORDS[view].who

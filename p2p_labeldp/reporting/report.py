@@ -157,7 +157,8 @@ def _attack_table(measured: list[Attack]) -> Table:
         value, low, high = attack.advantage
         row = [
             attack.kind.replace("_", " "),
-            f"{attack.view}, cluster of {attack.cluster_size}",
+            f"{attack.view}, cluster of {attack.cluster_size}"
+            + ("" if attack.colluders is None else f" with {plural(attack.colluders, 'colluder')}"),
             f"{attack.attack.replace('_', ' ')}"
             + "".join(
                 f"; {name.replace('_', ' ')} {round(found, 3) + 0.0:.3f}" for name, found in attack.others.items()

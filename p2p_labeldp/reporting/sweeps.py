@@ -3,7 +3,7 @@
 A guarantee (``epsilon.*``, ``delta.*``) is no quantity to take a mean of: some run would have less than it
 got. The largest epsilon of several runs, with their largest delta, holds for each of them.
 
-``bands`` takes the rows of ``engines.sweeps.read_sweep(folder)`` and gives plain lists, for a figure of any kind:
+``bands`` takes the rows of ``read_sweep(folder)`` and gives plain lists, for a figure of any kind:
 
     found = read_sweep(folder)
     for band in bands(found.rows, "accuracy", "mechanism.alpha", ("mechanism.theta",)):
@@ -20,6 +20,7 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from p2p_labeldp.privacy import REPETITION
 from p2p_labeldp.reporting.numbers import rounded_up
 
 CONFIDENCE = 0.95
@@ -129,6 +130,13 @@ def show_deltas(deltas: Sequence[float], to: str = " to ") -> str:
     """One delta, or from the smallest to the largest, rounded up."""
     ends = dict.fromkeys(rounded_up(delta) for delta in (*deltas[:1], *deltas[-1:]))
     return to.join(ends) or "-"
+
+
+def budget_note(spent: tuple[float, float], runs: int) -> str:
+    """What all runs of a sweep or a comparison would cost together on private labels."""
+    epsilon, delta = spent
+    cost = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}" if epsilon < math.inf else "everything"
+    return f"On private labels all {runs:,} runs together would cost: {cost}; {REPETITION}."
 
 
 def delta_warning(rows: Iterable[Mapping[str, Any]], view: str) -> str:

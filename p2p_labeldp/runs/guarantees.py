@@ -61,6 +61,18 @@ def cluster_sizes(clusters: NDArray[np.integer], parameters: Parameters, missing
     return worst
 
 
+def colluders_by_size(clusters: NDArray[np.integer], members: Iterable[int], sizes: Iterable[int]) -> dict[int, int]:
+    """Of each size of a cluster that took part, the most colluders in one that holds someone else too."""
+    everyone = np.bincount(clusters[clusters >= 0])
+    placed = [user for user in members if clusters[user] >= 0]
+    inside = np.bincount(clusters[placed], minlength=len(everyone))
+    found = dict.fromkeys(sizes, 0)
+    for size, pooled in zip(everyone.tolist(), inside.tolist(), strict=True):
+        if size in found and pooled < size:
+            found[size] = max(found[size], pooled)
+    return found
+
+
 def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) -> Table:
     """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
     if found.replaced:
@@ -73,9 +85,11 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
             found.delta, "some users make new noise for every asker, which protects nobody's label for long"
         )
     if kinds:
-        return flips_alone(
+        table = flips_alone(
             plan.parameters, found.delta, f"not everyone is honest ({', '.join(kinds)}): the flips alone are counted on"
         )
+        most = max(found.colluders.values(), default=0) or None
+        return table | {View.COALITION: msgspec.structs.replace(table[View.COALITION], colluders=most)}
     if found.distrusted:
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
@@ -93,10 +107,11 @@ def _honest(
     delta: float,
 ) -> Guarantee:
     """Where everyone is honest. Runs that differ in their coins alone, as those of a sweep, are accounted for once."""
-    return _guarantee(view, parameters, Circumstances(dict(sizes), delta, colluders=dict(colluders)))
+    return worst_of(view, parameters, Circumstances(dict(sizes), delta, colluders=dict(colluders)))
 
 
-def _guarantee(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:
+def worst_of(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:
+    """A view's guarantee in every cluster: that of the worst."""
     if not found.sizes:
         return Guarantee(
             epsilon=0.0, delta=found.delta, view=view, method="exact", error_bound=0.0,
@@ -175,6 +190,6 @@ def nothing_guaranteed(delta: float, reason: str) -> Table:
 
 
 def headline(table: Mapping[View, Guarantee], present: Iterable[View] = ()) -> View:
-    """The view to lead with: of the learner and the adversaries who are present, the one that learns most."""
-    first = View.MODEL if View.MODEL in table else View.LEARNER
-    return max((first, *(view for view in present if view in table)), key=lambda view: table[view].epsilon)
+    """The view to lead with: of the adversaries who are present and the learner, the one that learns most."""
+    learner = View.MODEL if View.MODEL in table else View.LEARNER
+    return max((*(view for view in present if view in table), learner), key=lambda view: table[view].epsilon)

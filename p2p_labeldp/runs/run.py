@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_labeldp.adversaries.install import misbehaving
+from p2p_labeldp.adversaries.install import colluding, misbehaving, present
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
@@ -29,7 +29,7 @@ from p2p_labeldp.runs.execute import (
     workers_at,
 )
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
+from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
@@ -134,11 +134,14 @@ def _summary(
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
+    sizes = cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing)
+    pooling = colluding(executed.assignments)
     found = Circumstances(
-        cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing),
+        sizes,
         resolved.delta,
         misbehaving=tuple(misbehaving(executed.assignments)),
         replaced=asked.prepare is not None,
+        colluders=colluders_by_size(outcome.clusters, pooling, sizes) if pooling else {},
     )
     table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
@@ -156,7 +159,7 @@ def _summary(
         nonprivate_accuracy=known.nonprivate_accuracy(resolved.scenario.learner),
         majority_accuracy=known.majority_accuracy(),
         privacy=table,
-        headline=headline(table),
+        headline=headline(table, present(executed.assignments)),
         curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),
         adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in executed.assignments),

@@ -50,6 +50,8 @@ class Attack(Struct, frozen=True, kw_only=True, omit_defaults=True):
     members: Count = 0
     view: str = ""
     cluster_size: Count | None = None
+    colluders: Count | None = None
+    """Of the learner, in that cluster."""
     attack: str = ""
     trials: Count = 0
     confidence: Share | None = None

@@ -35,7 +35,7 @@ EXCHANGED = [
 SCENARIO = """
 [data]
 name = "synthetic"
-users = 40
+users = 24
 groups = 3
 labels = 3
 [clusters]
@@ -179,7 +179,7 @@ def test_an_altered_message_is_caught_at_its_position_or_where_it_matters(
     heard = [place for place in positions(records, kind) if (*records[place][2:4], kind) not in refused]
     assert heard, "something to alter"
     for place in heard[-1:] if wall else heard[:2]:
-        for altered in alterations(records[place], 40):
+        for altered in alterations(records[place], 24):
             mutated = [*records[:place], altered, *records[place + 1 :]]
             violations = audit_of(recorded, mutated)
             unseen = wall and altered[2:] == records[place][2:] and still_in_order(mutated)

@@ -16,13 +16,13 @@ import pytest
 
 from p2p_labeldp import write_report
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments import run
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, chosen_clusters, exchanges
 from p2p_labeldp.reporting.messages import message_section
+from p2p_labeldp.reporting.numbers import rounded_up
 from p2p_labeldp.reporting.recorded import read_run
 from p2p_labeldp.reporting.report import page_of, run_page
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic, timeline
-from p2p_labeldp.reporting.words import rounded_up
 from p2p_labeldp.scenario import parse_scenario
 
 SCENARIO = """
@@ -155,7 +155,12 @@ def test_it_says_what_the_summary_says(made: Path, html: str) -> None:
 
 def test_a_run_that_was_split_is_repeated_with_workers(folder: Path, html: str) -> None:
     assert "--dask" not in html
-    changed(folder, engine="vectorized", hosting=None, workers=[{"users": 60}])
+    changed(
+        folder,
+        engine="vectorized",
+        hosting=None,
+        workers=[{"worker": "one", "shares": 1, "users": 60, "cpu_seconds": 0.1, "peak_bytes": 9}],
+    )
     said = write_report(folder).read_text(encoding="utf-8")
     assert "p2p-labeldp run scenario.toml --engine vectorized --dask ADDRESS" in said
 
@@ -171,14 +176,13 @@ def test_whatever_a_folder_says_stays_text(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
     summary = json.loads((folder / "summary.json").read_text())
     summary["privacy"]["learner"]["reason"] = HOSTILE
-    summary["privacy"][HOSTILE] = summary["privacy"]["network"]
     changed(
         folder, warnings=[HOSTILE], trust=HOSTILE, accuracy_reason=HOSTILE, privacy=summary["privacy"],
         missing_hosts=[HOSTILE], noisy_sha256=HOSTILE,
         messages_by_kind={HOSTILE: 3}, delivery={HOSTILE: 1}, outcomes_by_round=[{HOSTILE: 1}],
         faults=[{"rule": HOSTILE, "fired": 0}],
-        attacks=[{"kind": HOSTILE, "view": HOSTILE, "attack": HOSTILE, "advantage": [0.1, 0, 0.2], "note": HOSTILE,
-                  "others": {HOSTILE: 0.1}, "trials": 100, "confidence": 0.9}],
+        attacks=[{"number": 1, "kind": HOSTILE, "view": HOSTILE, "attack": HOSTILE, "advantage": [0.1, 0, 0.2],
+                  "note": HOSTILE, "others": {HOSTILE: 0.1}, "trials": 100, "confidence": 0.9}],
     )  # fmt: skip
     with (folder / "scenario.toml").open("a", encoding="utf-8") as file:
         file.write(f"# {HOSTILE}\n")
@@ -247,7 +251,10 @@ def without(*names: str) -> Callable[[Path], None]:
         (lambda folder: changed(folder, users=-1), "$.users"),
         (lambda folder: changed(folder, engine="actors; rm"), "$.engine"),
         (lambda folder: changed(folder, hosting="user --out ."), "$.hosting"),
+        (lambda folder: changed(folder, version=1), "a summary of version 1; this program reads version 2"),
         (lambda folder: changed(folder, privacy={"learner": {"epsilon": -1, "delta": 0}}), "epsilon"),
+        (lambda folder: changed(folder, privacy={HOSTILE: {"epsilon": 1, "delta": 0}}), "not a valid View"),
+        (lambda folder: changed(folder, headline="curator"), "headline is curator"),
         (damage("manifest.json", '{"classes": [[]]}'), "manifest.json: classes"),
         (damage("scenario.toml", "[data]\nnam = 3\n"), "scenario.toml"),
         (damage("reports.npz", "no"), "reports.npz: is damaged"),

@@ -1,4 +1,4 @@
-"""The page of a sweep: what it says of promises, of runs that are missing, and how to repeat it."""
+"""The page of a sweep: what it says of guarantees, of runs that are missing, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def leave(folder: Path, plan: Plan, metrics: Sequence[dict[str, Any]]) -> Page:
 
 
 def told(epsilon: float, delta: float, method: str, accuracy: float | None = 0.5) -> dict[str, Any]:
-    promise = {"epsilon.learner": epsilon, "delta.learner": delta, "method.learner": method}
-    return {"accuracy": accuracy, **promise}
+    guarantee = {"epsilon.learner": epsilon, "delta.learner": delta, "method.learner": method}
+    return {"accuracy": accuracy, **guarantee}
 
 
 def block(page: Page, section: str, kind: type) -> Any:
@@ -79,7 +79,7 @@ def test_a_settings_epsilon_is_the_largest_rounded_up_with_its_delta_and_method(
 
 def test_epsilons_at_different_deltas_are_warned_of_above_all(page: Page) -> None:
     warning = "epsilons at different deltas (6.25e-08 to 0.00025) cannot be compared; set privacy.delta"
-    assert f"Against the learner, {warning}." in page.warnings
+    assert f"View learner: {warning}." in page.warnings
     assert warning[1:] in figure(page, "1 0").caption
 
 

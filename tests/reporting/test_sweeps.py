@@ -1,4 +1,4 @@
-"""Means, confidence bands, promises and the figure of a sweep."""
+"""Means, confidence bands, guarantees and the figure of a sweep."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps import journal
 from p2p_labeldp.experiments.sweeps.plan import Failure
 from p2p_labeldp.experiments.sweeps.replicate import METRICS, TEXTS
+from p2p_labeldp.privacy import View, together
 
 ROWS, PARQUET, FAILURES = "sweep.csv", "sweep.parquet", "failures.csv"
 PLACE = ("setting", "replicate", "seed")
@@ -62,9 +63,21 @@ class Sweep:
         )
 
     @property
+    def spent(self) -> tuple[float, float]:
+        """(epsilon, delta) that all rows together would cost on private labels."""
+        return together(_spent(row) for row in self.rows)
+
+    @property
     def missing(self) -> int:
         """How many replicates are still to be run, those that failed included."""
         return self.seeds * len(self.settings) - len(self.rows)
+
+
+def _spent(row: Row) -> tuple[float, float]:
+    """Against whoever sees the model, where the learner is trusted, else against the learner."""
+    view = View.MODEL if row.get(f"epsilon.{View.MODEL}") is not None else View.LEARNER
+    epsilon, delta = row.get(f"epsilon.{view}"), row.get(f"delta.{view}")
+    return math.inf if epsilon is None else float(epsilon), 0.0 if delta is None else float(delta)
 
 
 def read_sweep(folder: Path) -> Sweep:
