@@ -148,9 +148,12 @@ def _cheap_delta(view: View, size: int, parameters: Parameters, found: Circumsta
     if hidden < 1 or parameters.fresh:
         return 1.0
     shuffled = account(View.SHUFFLE, replace(parameters, theta=1.0), cluster_size=hidden, thorough=False)
-    seen = -math.expm1(asks * math.log1p(-1 / size)) if asks else 0.0
-    local = account(View.AUDITOR, replace(parameters, rounds=1), cluster_size=1).get_delta(epsilon).delta if asks else 0.0
-    return seen * local + (1 - seen) * shuffled.get_delta(epsilon).delta
+    rest = shuffled.get_delta(epsilon).delta
+    if not asks:
+        return rest
+    seen = -math.expm1(asks * math.log1p(-1 / size))
+    local = account(View.AUDITOR, replace(parameters, rounds=1), cluster_size=1).get_delta(epsilon).delta
+    return (seen * local + (1 - seen) * rest) * (1 + 1e-12)  # rounding goes to the safe side
 
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -124,7 +123,8 @@ def progress(stage, done, total):
     if done == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 
-plan = comparison(parse_scenario(sys.argv[2]), [parse_curve("uniform_rr"), parse_curve("cluster_rr")], [.5, 1.], trials=2)
+curves = [parse_curve("uniform_rr"), parse_curve("cluster_rr")]
+plan = comparison(parse_scenario(sys.argv[2]), curves, [.5, 1.], trials=2)
 sweep(plan, Path(sys.argv[1]), workers=1, progress=progress)
 """
 
@@ -228,8 +228,8 @@ def test_varied_clusters_are_one_curve_for_each_epsilon(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base.toml").write_text(TEXT)
-    options = ["--vary", "clusters", "--counts", "8,2", "--epsilons", "1,2", "--trials", "1", "--workers", "1", "--json"]
-    assert main(["compare", "base.toml", "--mechanisms", "cluster_rr", *options]) == 0
+    varied = ["--vary", "clusters", "--counts", "8,2", "--epsilons", "1,2", "--mechanisms", "cluster_rr"]
+    assert main(["compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["points"]
     assert [(point["clusters"], point["epsilon"]) for point in found] == [(8, 1), (8, 2), (2, 1), (2, 2)]
     panel = Panel("synthetic", [drawn(point) for point in found], "clusters")
@@ -314,4 +314,4 @@ def test_a_wrong_request_is_answered_in_one_line(
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert words in captured.err
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
