@@ -119,7 +119,7 @@ def judge(
     confidence: float = CONFIDENCE,
     bounds: Bounds | None = None,
 ) -> GameResult:
-    """The statistics of a game. ``positive``: the trials with the second candidate; ``ties``: random, for equal scores."""
+    """The statistics of a game. ``positive``: trials with the second candidate; ``ties``: random, for equal scores."""
     if not 0 < confidence < 1:
         raise RequestError(f"confidence must lie between 0 and 1, not {confidence}")
     if not len(positive) == len(scores) == len(ties) > 0:
