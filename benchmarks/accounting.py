@@ -18,8 +18,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from scipy import stats
 
-from p2p_labeldp.privacy import Parameters, account
-from p2p_labeldp.privacy.account import _epsilon, _epsilon_answer
+from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.privacy.account import _delta_answer, _epsilon, _epsilon_answer
+from p2p_labeldp.privacy.bounds import _blanket, _clones
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.worst import worst_epsilon
 
@@ -63,6 +64,9 @@ def timed(task, repeat: int = 1) -> tuple[float, float]:
     for _ in range(repeat):
         _epsilon.cache_clear()
         _epsilon_answer.cache_clear()
+        _delta_answer.cache_clear()
+        _blanket.cache_clear()
+        _clones.cache_clear()
         start = time.perf_counter()
         result = task()
         seconds = min(seconds, time.perf_counter() - start)
@@ -116,6 +120,28 @@ def main() -> None:
 
     _, seconds = timed(lambda: account_clusters("learner", Parameters(alpha=0.1, theta=0.5), range(200, 600, 4), 1e-6))
     print(f"  {seconds:.2f} s")
+
+    print("Ten labels, theta 1, delta 1/n^2: the bound alone, and with what a data set attains:")
+    for n, alpha in ((1000, 0.6), (1000, 0.1), (20_000, 0.6), (20_000, 0.1)):
+        flipped = Parameters(alpha, labels=10)
+        quick = account("learner", flipped, cluster_size=n, thorough=False)
+        whole = account("learner", flipped, cluster_size=n)
+        _, seconds = timed(lambda a=quick, n=n: a.get_epsilon(1 / n**2), repeat=3)
+        answer, thorough = timed(lambda a=whole, n=n: a.get_epsilon(1 / n**2))
+        print(
+            f"  {n:>8} {alpha:>6} {seconds:>9.3f} s, {thorough:>7.3f} s  epsilon {answer.epsilon:.6f}, "
+            f"attained {answer.attained_epsilon:.6f}, first release "
+            f"{whole.profile.bounds.first_release_epsilon(1 / n**2):.6f}",
+            flush=True,
+        )
+
+    print("Flips for 100 cluster sizes (305 to 1,398), ten labels, theta 1, delta 1/305^2:")
+    from p2p_labeldp.mechanisms.solve import flips
+
+    sizes = [int(size) for size in np.linspace(305, 1398, 100)]
+    for epsilon in (0.1, 0.5, 2.0):
+        found, seconds = timed(lambda e=epsilon: flips(View.LEARNER, Parameters(0.0, labels=10), sizes, e, 1 / 305**2))
+        print(f"  epsilon {epsilon:<4} alpha {found.alpha:.6f}, spent {found.epsilon:.6f}: {seconds:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

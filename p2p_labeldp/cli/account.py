@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from p2p_labeldp.cli.output import Json, console, print_json
+from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
-    from p2p_labeldp.privacy import Guarantee
+    from p2p_labeldp.privacy import Account, Guarantee
 
 ClusterSize = Annotated[int, typer.Option("--cluster-size", help="Users in the cluster.")]
 Delta = Annotated[float, typer.Option("--delta", help="The delta that epsilon is stated at.")]
@@ -24,6 +26,9 @@ Colluders = Annotated[int, typer.Option("--colluders", help="Users of the cluste
 Rounds = Annotated[int, typer.Option("--rounds", help="How often the exchange is repeated.")]
 Noise = Annotated[str, typer.Option("--noise", help="sticky: one flip for all rounds; fresh: one per round.")]
 
+_RATES = 101
+_ORDERS = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
 
 def command(
     cluster_size: ClusterSize,
@@ -35,17 +40,75 @@ def command(
     colluders: Colluders = 0,
     rounds: Rounds = 1,
     noise: Noise = "sticky",
+    trade_off: Annotated[
+        bool, typer.Option("--trade-off", help="Also the trade-off function and Renyi divergences, with a plot.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The plot of --trade-off (.png, .svg or .pdf); runs/VIEW-trade-off.png if not given."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What a view costs: epsilon at a delta, never below the exact value."""
     from p2p_labeldp.privacy import Parameters, account
 
+    if out is not None and not trade_off:
+        raise RequestError("--out needs --trade-off: without it nothing is drawn")
     parameters = Parameters(alpha, theta, labels, noise, rounds)
-    answer = account(view, parameters, cluster_size=cluster_size, colluders=colluders).get_epsilon(delta)
+    accountant = account(view, parameters, cluster_size=cluster_size, colluders=colluders)
+    plot = None
+    if trade_off:
+        from p2p_labeldp.reporting.trade_off import checked_plot
+
+        plot = checked_plot(out or Path("runs") / f"{view}-trade-off.png")
+    answer = accountant.get_epsilon(delta)
+    title = f"{cluster_size} users, alpha {alpha:g}, theta {theta:g}, {labels} labels"
+    curves = {} if plot is None else _trade_off(accountant, plot, view, title)
     if as_json:
-        print_json(answer.as_json())
-    else:
-        console.print(answer_table(answer))
+        print_json(answer.as_json() | curves)
+        return
+    console.print(answer_table(answer))
+    if curves:
+        console.print(_trade_off_table(curves["trade_off"]))
+        console.print(_renyi_table(curves["renyi"]))
+        console.print(f"The curve is in {plot}", soft_wrap=True)
+
+
+def _trade_off(accountant: Account, plot: Path, view: str, title: str) -> dict[str, Any]:
+    """The curve as plain values, and drawn."""
+    import numpy as np
+
+    from p2p_labeldp.reporting.trade_off import draw_trade_off
+
+    rates = np.linspace(0, 1, _RATES)
+    errors = accountant.trade_off(rates)
+    draw_trade_off(rates, errors, plot, name=view, title=title)
+    divergences = ["inf" if value == math.inf else value for value in accountant.renyi(_ORDERS).tolist()]
+    return {
+        "trade_off": {"false_positive_rate": rates.tolist(), "false_negative_rate": errors.tolist()},
+        "renyi": {"order": list(_ORDERS), "divergence": divergences},
+        "plot": str(plot),
+    }
+
+
+def _trade_off_table(curve: dict[str, list[float]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("false positive rate", "least false negative rate"):
+        table.add_column(name, justify="right")
+    pairs = list(zip(curve["false_positive_rate"], curve["false_negative_rate"], strict=True))
+    for rate, least in pairs[:: (_RATES - 1) // 10]:
+        # Never above the curve.
+        table.add_row(f"{rate:g}", f"{math.floor(least * 1e6 + 1e-8) / 1e6:.6f}")
+    return table
+
+
+def _renyi_table(curve: dict[str, list[Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("Renyi order", "divergence at most"):
+        table.add_column(name, justify="right")
+    for order, value in zip(curve["order"], curve["divergence"], strict=True):
+        table.add_row(f"{order:g}", "infinite" if value == "inf" else number(value))
+    return table
 
 
 def number(value: float | None, missing: str = "none") -> str:
@@ -77,6 +140,8 @@ def answer_table(answer: Guarantee) -> Table:
         rows.append(("worst case", f"{answer.worst_ones} of the others hold label 1"))
     if answer.searched_epsilon is not None:
         rows.append(("searched epsilon", f"{number(answer.searched_epsilon)}, the worst found, not proved"))
+    if answer.attained_epsilon is not None and answer.method != "exact":
+        rows.append(("attained", f"{answer.attained_epsilon:.6g} at least: {answer.attained_by}"))
     rows += [
         ("local", f"{number(answer.local_epsilon)}: the flips alone"),
         ("shuffled", number(answer.shuffle_epsilon, "not computed for this view")),

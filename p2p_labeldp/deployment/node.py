@@ -266,7 +266,7 @@ class Node:
                 deadline = float("inf") if limit is None else trio.current_time() + limit
                 self._reminded = trio.current_time()
             self._tell_progress()
-            pause = TICK if part.done else REMIND / 5
+            pause = TICK if part.done else max(TICK, min(REMIND / 5, deadline - trio.current_time()))
             arrivals = None
             with trio.move_on_after(pause):
                 arrivals = await transport.receive()

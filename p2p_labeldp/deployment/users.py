@@ -41,6 +41,7 @@ from p2p_labeldp.protocol.messages import (
     HOST,
     LEARNER,
     Assignment,
+    Done,
     Envelope,
     Fault,
     Features,
@@ -79,7 +80,9 @@ class UsersPart(Part):
         self._begun = False
         self._noise: Noise | None = None
         self._quiet = False
-        self._held: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
+        self._reports: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
+        self._dones: dict[int, list[tuple[int, Done]]] = {}  # by round, of which the coordinator is not told yet
+        self._told = -1  # the newest round of which it is
         self.host: Host | None = None
         self.users: list[User] = []
         self._first = 0
@@ -100,6 +103,16 @@ class UsersPart(Part):
         if self.host is not None and not self.host.left:
             return "the round to end"
         return "the coordinator to dismiss everyone"
+
+    @property
+    def stage(self) -> object:
+        return None if self.host is None else (self.host.closed, self.limit)
+
+    @property
+    def limit(self) -> float | None:
+        """Before the coordinator's limit on the round is over: what it is told then counts."""
+        waits = self.host is not None and self.host.closed in self._dones
+        return self._scenario.network.round_limit / 2 if waits else None
 
     @property
     def done(self) -> bool:
@@ -152,15 +165,35 @@ class UsersPart(Part):
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
         if type(message) is Report:
-            self._held.append((sender, message))
+            self._reports.append((sender, message))
+        elif type(message) is Done and message.round > self._told:
+            held = self._dones.setdefault(message.round, [])
+            held.append((sender, message))
+            if len(held) == len(self.users):
+                self._tell_done(message.round)
         else:
             super().send(sender, receiver, message)
 
+    def give_up(self) -> None:
+        """Some users wait for answers that may never come: say who is done, and from now on whoever is."""
+        if self.host is not None:
+            self._tell_done(self.host.closed)
+
+    def _tell_done(self, round_: int) -> None:
+        """That users are done is told of all at once, in the order of users: when it is told says nothing of whom."""
+        self._told = round_
+        self._pass_on(COORDINATOR, self._dones.pop(round_, []))
+
     def _release(self) -> None:
         """Reports leave when all users of this host were told of the close, in the order of users."""
-        held, self._held = sorted(self._held, key=lambda pair: pair[0]), []
-        for user, report in held:
-            super().send(user, LEARNER, report)
+        assert self.host is not None
+        self._dones.pop(self.host.closed - 1, None)  # the round was closed without them
+        reports, self._reports = self._reports, []
+        self._pass_on(LEARNER, reports)
+
+    def _pass_on(self, receiver: int, held: list[tuple[int, Any]]) -> None:
+        for user, message in sorted(held, key=lambda pair: pair[0]):
+            super().send(user, receiver, message)
 
     def _take_share(self) -> None:
         assert self.shares is not None

@@ -106,7 +106,7 @@ def comparison(
             raise RequestError(f"--epsilons {epsilon:g} is not allowed; each must be above 0 and at most 100")
     if trials < 1:
         raise RequestError(f"--trials {trials} is not allowed; it must be at least 1")
-    if scenario.coins.source != "seeded":
+    if scenario.coins.source == "system":
         raise RequestError('coins.source = "system" has no seeds; a comparison needs --set coins.source=seeded')
     if counts and scenario.clusters.method == "given":
         raise RequestError("--vary clusters: clusters.method = given looks for none")

@@ -17,6 +17,7 @@ from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.mechanisms.peer_to_peer import flips_for
 from p2p_labeldp.mechanisms.plan import Holder, Labels, Mechanism, Plan, Request, Work, spends
+from p2p_labeldp.mechanisms.solve import Flips
 from p2p_labeldp.privacy import Guarantee, View, account
 
 TRUST = "A shuffler is trusted not to tell the learner whose noisy label is whose; it sees every noisy label."
@@ -37,10 +38,10 @@ def work(users: Labels, labels: Labels, clusters: Labels, randomness: Randomness
 
 
 def plan(request: Request) -> Plan:
-    if not request.sizes:  # everyone abstains, and any noise will do
-        parameters = replace(request.parameters, alpha=float(request.options.get("alpha", 0.0)), labels=request.labels)
-        return Plan(request.kind, TRUST, Holder.SHUFFLER, parameters, {}, exchangeable=True, work=work)
-    found = flips_for(request, View.SHUFFLE)
+    if request.sizes:
+        found = flips_for(request, View.SHUFFLE)
+    else:  # everyone abstains: any noise will do, and there is nothing to see
+        found = Flips(float(request.options.get("alpha", 0.0)), 0.0, "exact")
     parameters = replace(request.parameters, alpha=found.alpha, theta=1.0, labels=request.labels, rounds=1)
     local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(0.0)
     privacy: dict[View, Guarantee] = {

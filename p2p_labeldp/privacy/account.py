@@ -190,6 +190,9 @@ def _reason(profile: Profile, epsilon: float, delta: float) -> str | None:
             f"with probability {profile.certain_delta:.6g}, more than delta = {delta:g}"
         )
     local = profile.local_epsilon
+    if local == 0:
+        uniform = f"with {profile.labels} labels every report is uniform, whatever was held"
+        return f"alpha = {profile.alpha:g} leaves only noise: {uniform}"
     if 0 < local < math.inf and epsilon >= (1 - _FALLEN) * local:
         return (
             f"the guarantee has fallen to the local one (epsilon {local:.4g}): the flip protects, "

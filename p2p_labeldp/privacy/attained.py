@@ -19,6 +19,7 @@ mass that is cut might all lie where it helps the other hypothesis, so e^epsilon
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,17 @@ class Attained:
 
     epsilon: float
     data_set: str
+
+
+class Outcomes(NamedTuple):
+    """``masses[hypothesis, total, a]``: of so many reports (or labels) of either candidate, so many say a.
+
+    The victim holds a in the first hypothesis, b in the second.
+    """
+
+    totals: Window
+    a: Window
+    masses: Floats
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,7 @@ class Counting:
         tail = delta * _TAIL / self.rounds
         if self._cost(tail) > _WORK:
             return None
-        first, second = self._table(tail)
+        first, second = self.outcomes(tail).masses.reshape(2, -1)
         below = _Once(first, second, 12 * tail, self.seen, self.noise)
         lower = below if self.rounds == 1 else _Composed(below, self.rounds, delta * _TAIL)
         low, high = 0.0, ceiling
@@ -100,8 +112,8 @@ class Counting:
         received = reach * math.sqrt(reports) + 2
         return 6 * coins * received * (received + 0.5 * reach * math.sqrt(reports + reports**2 / (coins + 1)))
 
-    def _table(self, tail: float) -> tuple[Floats, Floats]:
-        """Masses of every outcome kept, when the victim holds a and when she holds b."""
+    def outcomes(self, tail: float) -> Outcomes:
+        """All but about ``tail`` of the outcomes; some with a total of zero, which says nothing, are left out too."""
         shows_a, shows_b = self.shown
         share = min(1.0, shows_a + shows_b)
         where = window(self.others, share, tail)
@@ -110,7 +122,7 @@ class Counting:
         span = Window(min(each.low for each in heads), max(each.high for each in heads) + 1)
         laws = self._labels(coins, span, where, share, shows_a / (shows_a + shows_b))
         if not self.trials:
-            return laws[:, 0].ravel(), laws[:, 1].ravel()
+            return Outcomes(Window(where.low, where.high + 1), span, np.swapaxes(laws, 0, 1))
         return self._reports(coins, span, laws, tail)
 
     def _labels(self, coins: Floats, span: Window, where: Window, share: float, ratio: float) -> Floats:
@@ -139,7 +151,7 @@ class Counting:
         held_b = rest * elsewhere + low * says_a + high * says_b
         return np.stack([held_a, held_b], axis=1)
 
-    def _reports(self, coins: Floats, span: Window, laws: Floats, tail: float) -> tuple[Floats, Floats]:
+    def _reports(self, coins: Floats, span: Window, laws: Floats, tail: float) -> Outcomes:
         """P(x, x_a), the sum of the parts of all C, of which a few are computed at a time."""
         keep = (coins > 0) & (laws.sum(axis=(1, 2)) > 0)
         rows = [_Row(int(size), law, span, self, tail) for size, law in zip(coins[keep], laws[keep], strict=True)]
@@ -153,7 +165,7 @@ class Counting:
             columns = slice(inside.low - where.low, inside.high - where.low + 1)
             for count, masses in _summed(part, inside):
                 table[:, count - sent.low, columns] += masses
-        return table[0].ravel(), table[1].ravel()
+        return Outcomes(sent, where, table)
 
 
 class _Row:

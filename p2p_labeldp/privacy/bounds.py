@@ -56,7 +56,7 @@ class Bound:
         guess = solve(self.blanket(delta * _TAIL, _GLANCE), delta, self.ceiling)
         value = solve(self.blanket(delta * _TAIL), delta, self.ceiling, guess)
         clones = self.clones(delta)
-        if float(clones.deltas(value).max()) < delta:
+        if float(clones.deltas(value).max()) < delta * (1 + 1e-6):
             value = min(value, solve(clones, delta, self.ceiling, value))
         return value
 

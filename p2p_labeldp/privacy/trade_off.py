@@ -62,13 +62,6 @@ class Curve:
         order = np.argsort(self.epsilons)
         self.epsilons, self.deltas = self.epsilons[order], self.deltas[order]
 
-    def beside(self, places: npt.NDArray[np.intp]) -> Floats:
-        """The middles of the gaps to the left and to the right of some points."""
-        gaps = np.unique(np.concatenate([places - 1, places]))
-        gaps = gaps[(gaps >= 0) & (gaps < self.epsilons.size - 1)]
-        result: Floats = (self.epsilons[gaps] + self.epsilons[gaps + 1]) / 2
-        return result
-
 
 def trade_off(curve: Curve, rates: npt.ArrayLike) -> Floats:
     """The least false negative rate at each false positive rate, never above the truth."""
@@ -76,20 +69,40 @@ def trade_off(curve: Curve, rates: npt.ArrayLike) -> Floats:
     if not ((wanted >= 0) & (wanted <= 1)).all():
         raise RequestError("false positive rates must be within 0..1")
     flat = wanted.ravel()
-    before = np.zeros(flat.size)
     while True:
-        steep = (1 - curve.deltas) - np.exp(curve.epsilons) * flat[:, None]
-        gentle = np.exp(-curve.epsilons) * ((1 - curve.deltas) - flat[:, None])
+        # Lines as steep as e^epsilon and their mirrors; the former are concave in e^epsilon, the latter in e^-epsilon.
+        grown, shrunk = np.exp(curve.epsilons), np.exp(-curve.epsilons)
+        steep = (1 - curve.deltas) - grown * flat[:, None]
+        gentle = shrunk * ((1 - curve.deltas) - flat[:, None])
         found: Floats = np.maximum(np.maximum(steep.max(axis=1), gentle.max(axis=1)), 0.0)
-        moved = found - before > _STILL
-        touched = np.concatenate([steep[moved].argmax(axis=1), gentle[moved].argmax(axis=1)])
-        more = curve.beside(np.unique(touched))
-        if not more.size or curve.epsilons.size >= _POINTS:
+        gaps = np.unique(np.concatenate([_open(steep, grown, found), _open(gentle, shrunk, found)]))
+        if not gaps.size or curve.epsilons.size >= _POINTS:
             # A unit in the last place below, since the lines are rounded.
             result: Floats = np.maximum(found - 4e-16, 0.0).reshape(wanted.shape)
             return result
-        before = found
-        curve.add(more)
+        curve.add((curve.epsilons[gaps] + curve.epsilons[gaps + 1]) / 2)
+
+
+def _open(lines: Floats, where: Floats, found: Floats) -> npt.NDArray[np.intp]:
+    """Gaps beside a row's largest value in which a concave function may exceed ``found`` by more than is allowed.
+
+    In the gap beyond its largest value it stays below the chord from the other side.
+    """
+    if where.size < 2:
+        return np.zeros(0, dtype=np.intp)
+    rows, widths = np.arange(lines.shape[0]), np.abs(np.diff(where))
+    best = lines.argmax(axis=1)
+    peak = lines[rows, best]
+    left, right = np.maximum(best - 1, 0), np.minimum(best + 1, where.size - 1)
+    below, above = peak - lines[rows, left], peak - lines[rows, right]
+    at_left, at_right = widths[np.minimum(left, widths.size - 1)], widths[np.minimum(best, widths.size - 1)]
+    # At the first point nothing is known of the other side: its own fall is taken.
+    rise_right = np.where(best > 0, below * at_right / at_left, above)
+    rise_left = np.where(best < where.size - 1, above * at_left / at_right, below)
+    allowed = found + _STILL - peak
+    use_right = (best < where.size - 1) & (rise_right > allowed) & (above > _STILL / 4)
+    use_left = (best > 0) & (rise_left > allowed) & (below > _STILL / 4)
+    return np.concatenate([best[use_right], best[use_left] - 1])
 
 
 def renyi(curve: Curve, orders: npt.ArrayLike, pure: float) -> Floats:

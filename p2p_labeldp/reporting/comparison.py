@@ -5,6 +5,7 @@ How a mechanism is drawn, and whom it trusts in a few words, stands in one table
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,7 +165,8 @@ def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     axes.set_xlabel("number of clusters" if panel.across == "clusters" else "total epsilon")
     axes.set_ylabel("accuracy / non-private accuracy")
     axes.set_title(f"{panel.title}\n{caption(panel)}", fontsize=8)
-    axes.set_ylim(0, 1.05)
+    lowest = min((point.ratio for point in panel.points if point.ratio is not None), default=0.0)
+    axes.set_ylim(max(0.0, math.floor(10 * lowest) / 10), 1.03)
     axes.grid(alpha=0.25)
     return handles
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from p2p_labeldp.audit.trace import Event, Trace
-from p2p_labeldp.experiments.run import run
-from p2p_labeldp.runs.run import Run
+from p2p_labeldp.runs.run import Run, run
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 BLOBS = """
@@ -35,16 +34,11 @@ def messages(path: Path, kind: str) -> list[Event]:
 
 
 @pytest.fixture
-def no_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that ends with its own messages: what the attacks make of them is measured elsewhere."""
-    monkeypatch.setattr("p2p_labeldp.engines.runner.campaign", lambda *_: [])
-
-
-@pytest.fixture
-def play(tmp_path: Path, no_games: None) -> Callable[..., SimpleNamespace]:
+def play(tmp_path: Path) -> Callable[..., SimpleNamespace]:
     """Run 120 users in four k-means clusters with these adversaries; keys of the scenario may be changed.
 
-    Gives the ``run``, its ``path`` and ``said(kind)``: the messages of that kind.
+    What the adversaries achieved is not measured. Gives the ``run``, its ``path`` and ``said(kind)``: the messages of
+    that kind.
     """
 
     def make(*adversaries: dict[str, Any], text: str = BLOBS, hosting: str = "user", **changes: Any) -> SimpleNamespace:

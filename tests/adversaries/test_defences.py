@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.data import kmeans_clusters, load
-from p2p_labeldp.experiments.run import run
+from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
@@ -65,7 +65,7 @@ def test_switched_off_in_an_honest_run_small_clusters_take_part_and_the_audit_kn
     assert audit_runs([on.path]).passed
     assert audit_runs([off.path]).passed
     by_arrays = run(off.run.scenario, engine="vectorized").summary
-    assert by_arrays["noisy_sha256"] == off.run.summary.noisy_sha256
+    assert by_arrays.noisy_sha256 == off.run.summary.noisy_sha256
 
 
 # One answer.

@@ -21,8 +21,8 @@ from p2p_labeldp.adversaries.game import clopper_pearson, judge, reconstruct, ro
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.experiments.games import Game, play, play_actors, play_each, seen_by_arrays
-from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import VIEWS, Parameters, account
 from p2p_labeldp.privacy.views import chance_seen
 from p2p_labeldp.scenario import Scenario

@@ -12,7 +12,7 @@ import pytest
 from p2p_labeldp.adversaries.poisoning import poisoned_reports, poisoned_share, poisoned_share_alone
 from p2p_labeldp.data import load
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.experiments.run import run
+from p2p_labeldp.experiments import run
 from p2p_labeldp.learning import fit_softmax, one_hot, trimmed_reports, unflip
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
@@ -20,7 +20,6 @@ from p2p_labeldp.scenario import Data, make_entry, parse_scenario, replace
 
 Play = Callable[..., SimpleNamespace]
 
-pytestmark = pytest.mark.usefixtures("no_games")
 
 FRACTIONS = (0.05, 0.2, 0.5)
 

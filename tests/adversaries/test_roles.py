@@ -12,9 +12,10 @@ import pytest
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.protocol.messages import LEARNER
+from p2p_labeldp.runs.run import run
+from p2p_labeldp.runs.summary import Adversary
 from p2p_labeldp.scenario import make_entry, parse_scenario, replace
 
 Play = Callable[..., SimpleNamespace]
@@ -261,7 +262,7 @@ def test_who_only_looks_changes_nothing_in_either_engine(play: Play) -> None:
     }
     assert [part.members for part in by_arrays.assignments] == [part.members for part in played.run.assignments]
     assert [len(part.members) for part in played.run.assignments] == [9, 1, 0]
-    assert played.run.summary.adversaries[1] == {"kind": "curious_peers", "members": [3]}
+    assert played.run.summary.adversaries[1] == Adversary("curious_peers", (3,))
 
 
 @pytest.mark.parametrize("kind", KINDS)

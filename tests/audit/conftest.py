@@ -129,6 +129,12 @@ def deployed(folder: Path, out: Path, seed: int = 0, latency: float = 0.0) -> Pa
     return out
 
 
+@pytest.fixture
+def rules_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits without the tests of the coins, which take as long as the rest of an audit of a small run."""
+    monkeypatch.setattr("p2p_labeldp.audit.runs.fit_tests", lambda *_: [])
+
+
 @pytest.fixture(scope="session")
 def runs() -> SimpleNamespace:
     """The functions above; tests cannot import this file."""

@@ -38,6 +38,7 @@ from p2p_labeldp.scenario import Scenario, parse_scenario
 
 Record = list[Any]
 NOBODY = 10**9
+pytestmark = pytest.mark.usefixtures("rules_alone")
 
 SCENARIO = """
 [data]

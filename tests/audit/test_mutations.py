@@ -86,7 +86,7 @@ Audit = Callable[[Path, list[Record]], list[Violation]]
 
 
 @pytest.fixture
-def audit_of(runs: SimpleNamespace, tmp_path: Path) -> Audit:
+def audit_of(runs: SimpleNamespace, rules_alone: None, tmp_path: Path) -> Audit:
     """Audit a run with other records in place of its own."""
     copy = tmp_path / "mutated"
 

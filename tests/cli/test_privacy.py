@@ -13,7 +13,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 KEYS = {
     "epsilon", "delta", "view", "method", "local_epsilon", "paper_epsilon", "shuffle_epsilon", "searched_epsilon",
-    "worst_ones", "error_bound",
+    "attained_epsilon", "attained_by", "worst_ones", "error_bound",
 }  # fmt: skip
 
 
@@ -69,6 +69,31 @@ def test_one_colluder_takes_the_guarantee_almost_to_the_local_one_and_that_is_sa
     assert "fallen to the local one" in str(found["reason"])
 
 
+def test_more_labels_say_what_is_attained_and_by_which_data_set(command: Command) -> None:
+    found = account(command, 200, 0.6, 1, 2.5e-5, "--labels", "10")
+    assert found["attained_epsilon"] == pytest.approx(0.2826, abs=1e-4)
+    assert found["epsilon"] == pytest.approx(0.2846, abs=2e-4)
+    options = ["--cluster-size", "200", "--alpha", "0.6", "--theta", "1", "--delta", "2.5e-5", "--labels", "10"]
+    status, out, _ = command("account", *options)
+    assert status == 0
+    assert "attained" in out
+    assert "all others hold one label" in out
+
+
+def test_the_trade_off_is_printed_and_drawn(command: Command, tmp_path: Path) -> None:
+    found = account(command, 30, 0.3, 0.5, 1e-3, "--labels", "4", "--trade-off", "--out", "curve.svg")
+    rates, errors = found["trade_off"]["false_positive_rate"], found["trade_off"]["false_negative_rate"]
+    assert len(rates) == len(errors) == 101
+    assert all(0 <= error <= 1 - rate + 1e-12 for rate, error in zip(rates, errors, strict=True))
+    assert found["renyi"]["divergence"] == sorted(found["renyi"]["divergence"])
+    assert (tmp_path / "curve.svg").stat().st_size > 10_000
+    options = ["--cluster-size", "30", "--alpha", "0", "--theta", "1", "--delta", "1e-3"]
+    status, out, err = command("account", *options, "--trade-off")
+    assert (status, err) == (0, "")
+    assert "infinite" in out
+    assert (tmp_path / "runs" / "learner-trade-off.png").stat().st_size > 10_000
+
+
 def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None:
     options = ["--cluster-size", "300", "--epsilon", "0.4", "--delta", "1e-5"]
     for theta in ([], ["--theta", "0.3"]):
@@ -95,6 +120,8 @@ COALITION = [
         (["account", *COALITION, "--colluders", "9"], "colluders"),
         (["calibrate", "--cluster-size", "9", "--epsilon", "-1", "--delta", "0"], "epsilon"),
         (["calibrate", "--cluster-size", "9", "--epsilon", "1e-9", "--delta", "0"], "least reachable"),
+        (["account", *COALITION, "--colluders", "1", "--trade-off", "--out", "plot.gif"], ".png, .svg, .pdf"),
+        (["account", *COALITION, "--colluders", "1", "--out", "plot.png"], "--trade-off"),
         (["threats", "quickstart", "--out", "plot.gif"], ".png, .svg, .pdf"),
         (["threats", "quickstart", "--epsilon", "nan"], "--epsilon"),
         (["threats", "nothing"], "neither a file"),

@@ -18,6 +18,7 @@ from processes import Fleet, Machine, Watch, audited, fleet, nodes_of, until
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.logs import FACTS
+from p2p_labeldp.protocol.messages import VERSION
 from p2p_labeldp.scenario import parse_scenario
 
 CLASSES = ("zebrafish", "quicksilver")
@@ -249,7 +250,7 @@ def refused(nodes: Fleet, name: str, status: int = 2) -> str:
     ("how", "reason"),
     [
         ({"more": ("--set", "mechanism.alpha=0.3")}, "the scenario differs in mechanism.alpha"),
-        ({"patches": {"p2p_labeldp.deployment.node.VERSION": 99}}, "protocol version 1, but this is 99"),
+        ({"patches": {"p2p_labeldp.deployment.node.VERSION": 99}}, f"protocol version {VERSION}, but this is 99"),
     ],
     ids=["scenario", "version"],
 )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import trio
+from closing import closed
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -26,6 +27,7 @@ from p2p_labeldp.deployment.certificates import init_certificates, make_request,
 from p2p_labeldp.deployment.items import (
     Begin,
     Column,
+    Data,
     Directory,
     Facts,
     Finish,
@@ -53,11 +55,12 @@ from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
     LEARNER,
+    VERSION,
     Answer,
     Ask,
     Assignment,
-    Closed,
     Done,
+    Fault,
     Goodbye,
     Refusal,
     Report,
@@ -187,7 +190,7 @@ async def test_a_host_without_a_share_gets_nowhere(live: Live, expected: Any) ->
             await live.saw(name, "refused", reason="misdirected: this host has no share")
         async with live.dial("coordinator", "users-3", live.opening(), Ack(0)) as raw:
             assert "shares are dealt already" in await raw.goodbye()
-        async with live.dial("coordinator", "users-3", Open(1, "data.users=none", "", 0), Ack(0)) as raw:
+        async with live.dial("coordinator", "users-3", Open(VERSION, "data.users=none", "", 0), Ack(0)) as raw:
             assert "the scenario differs in" in await raw.goodbye()
         async with live.dial("coordinator", "users-2", live.opening(run="another"), Ack(0)) as raw:
             assert "belongs to another run" in await raw.goodbye()
@@ -391,9 +394,13 @@ def assigning(live: Live, victim: int, everyone: range) -> list[Any]:
     holder = Holder(live.key("users-3"), "users-3", "127.0.0.1:1", 0, 40)
     return [
         mail((COORDINATOR, HOST, Roster(0, 0, members)), (COORDINATOR, victim, Assignment(0, 40, victim))),
-        mail((COORDINATOR, victim, Round(1)), (COORDINATOR, victim, Goodbye()), (COORDINATOR, HOST, Goodbye())),
-        mail((everyone[0], victim, Assignment(0, 1 << 47, 3)), (everyone[0], victim, Goodbye())),
-        mail((everyone[0], HOST, Goodbye())),
+        mail(
+            (COORDINATOR, victim, Round(1, True)),
+            (COORDINATOR, victim, Goodbye(True)),
+            (COORDINATOR, HOST, Goodbye(True)),
+        ),
+        mail((everyone[0], victim, Assignment(0, 1 << 47, 3)), (everyone[0], victim, Goodbye(True))),
+        mail((everyone[0], HOST, Goodbye(True))),
         Directory("another", 0.0, 40, 2, 2, [holder]),
         Begin(),
         Noise(0.0, 1e-3),
@@ -417,8 +424,8 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
             "coordinator",
             mail((theirs, COORDINATOR, Done(0, "reported")), (COORDINATOR, COORDINATOR, Done(0, "reported"))),
             mail((LEARNER, COORDINATOR, Done(0, "dropped")), (mine, LEARNER, Report(0, 1))),
-            mail((mine, COORDINATOR, Done(1, "reported")), (mine, COORDINATOR, Closed(0, 0))),
-            Join("127.0.0.1:1", 40, 2, 2),
+            mail((mine, COORDINATOR, Done(1, "reported")), (mine, COORDINATOR, closed(40))),
+            Join("127.0.0.1:1", Data(40, 2, 2, "x", "x")),
             Ready(),
             Quiet(),
             Traced({"ask": 1}),
@@ -437,8 +444,8 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
 
         await held.inject(
             "learner",
-            mail((theirs, LEARNER, Report(0, 1)), (COORDINATOR, LEARNER, Closed(0, 0))),
-            mail((mine, LEARNER, Closed(0, 0)), (mine, LEARNER, Report(1, 1)), (mine, LEARNER, Report(0, 9))),
+            mail((theirs, LEARNER, Report(0, 1)), (COORDINATOR, LEARNER, closed(40))),
+            mail((mine, LEARNER, closed(40)), (mine, LEARNER, Report(1, 1)), (mine, LEARNER, Report(0, 9))),
             Facts([], [], {}, 0, 0.0, 1e-3),
             Column("missing", 0, bytes(8)),
             Over(),
@@ -454,8 +461,8 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
 
         await held.inject(
             "auditor",
-            *encode_records(0.0, [(theirs, LEARNER, Report(0, 1)), (COORDINATOR, mine, Goodbye())]),
-            *encode_records(1e300, [(theirs, -3, Refusal(mine, "done", "x"))]),
+            *encode_records(0.0, [(theirs, LEARNER, Report(0, 1)), (COORDINATOR, mine, Goodbye(True))]),
+            *encode_records(1e300, [(theirs, -3, Refusal(mine, "done", Fault.DUPLICATE, "x"))]),
             *encode_records(float("nan"), [(mine, LEARNER, Report(0, 1))]),
             Finish([]),
             Directory("another", 0.0, 40, 2, 2, []),

@@ -11,15 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
+import msgspec
 import numpy as np
 import pytest
 from deployment_model import Model
 
+from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
     Column,
+    Data,
     Directory,
+    Ended,
     Holder,
     Item,
     Join,
@@ -31,7 +35,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.deployment.learning import LearnerPart
-from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED
+from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED, Part
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.run import run
@@ -62,14 +66,27 @@ minimum_size = 5
 alpha = 0.2
 theta = 0.7
 """)
+
+
+def data(users: int, features: int, labels: int) -> Data:
+    return Data(users, features, labels, "of features", "of the schema")
+
+
 LIAR = f"{3:064x}"  # the key of the third host in a model
 FAIR = MOST_REFUSED + 5 * 40
 
 
-def lying(send: Callable[..., None]) -> dict[str, Any]:
+class AtOnce(UsersPart):
+    """Sends reports as they come, whatever the coordinator says of the round."""
+
+    def send(self, sender: int, receiver: int, message: Any) -> None:
+        Part.send(self, sender, receiver, message)
+
+
+def lying(send: Callable[..., None], kind: type[UsersPart] = UsersPart) -> dict[str, Any]:
     """A model's third host, which sends what ``send(part, sender, receiver, message)`` makes of every message."""
 
-    class Liar(UsersPart):
+    class Liar(kind):  # type: ignore[valid-type, misc]
         def send(self, sender: int, receiver: int, message: Any) -> None:
             send(super().send, sender, receiver, message)
 
@@ -117,20 +134,16 @@ def test_reports_that_nobody_announced_keep_no_others_out(honest: dict[int, int]
         if type(message) is Done:
             pass_on(sender, LEARNER, Report(0, 0))
             message = Done(0, "dropped")
-        if type(message) is not Report:
-            pass_on(sender, receiver, message)
+        pass_on(sender, receiver, message)
 
-    model = Model(SMALL, 3, parts=lying(send))
+    model = Model(SMALL, 3, parts=lying(send, AtOnce))
     late = [(name, "learner") for name in model.names[3:5]]
     while pairs := [pair for pair in model.waiting() if pair not in late]:
         model.deliver(*pairs[0])
     assert all(model.waiting().count(pair) for pair in late)
     model.run()
     mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
-    found = reports(model)
-    assert set(range(mine.first, mine.last)) <= found.keys()
-    others = {user: label for user, label in honest.items() if not mine.first <= user < mine.last}
-    assert {user: label for user, label in found.items() if not mine.first <= user < mine.last} == others
+    assert reports(model) == {user: label for user, label in honest.items() if not mine.first <= user < mine.last}
     assert model.results[-1][0].missing == []
 
 
@@ -141,7 +154,7 @@ def test_a_report_of_someone_who_was_never_assigned_does_not_count() -> None:
         else:
             pass_on(sender, receiver, message)
 
-    model = Model(SMALL, 3, parts=lying(send))
+    model = Model(SMALL, 3, parts=lying(send, AtOnce))
     model.run()
     model.expire("coordinator")  # hellos
     model.run()
@@ -150,7 +163,9 @@ def test_a_report_of_someone_who_was_never_assigned_does_not_count() -> None:
     assert set(model.results[-1][0].missing) == share
     assert reports(model)
     assert not share & reports(model).keys()
-    assert refused(model, "learner", kind="report", count=len(share))
+    traced = list(msgpack.Unpacker(io.BytesIO(model.trace)))[1:]
+    refusals = [message for *_, message in traced if message[0] == "refusal" and message[2] == "report"]
+    assert {about for _, about, *_ in refusals} == share
     assert model.summary()["accuracy"] is not None
 
 
@@ -250,13 +265,13 @@ def test_an_assignment_by_another_host_costs_nothing_and_ends_nothing() -> None:
 @pytest.mark.parametrize(
     ("join", "why"),
     [
-        (Join("nowhere", 40, 2, 2), "its address is not HOST:PORT"),
-        (Join("host:99999", 40, 2, 2), "its address is not HOST:PORT"),
-        (Join(":1", 40, 2, 2), "its address is not HOST:PORT"),
-        (Join("host:1", 41, 2, 2), "it counts 41 users in its data; data.users is 40"),
-        (Join("host:1", 40, 0, 2), "it counts 40 users, 0 features and 2 labels in its data"),
-        (Join("host:1", 40, 2**47, 2), f"it counts 40 users, {2**47} features and 2 labels in its data"),
-        (Join("host:1", 40, 2, 1), "it counts 40 users, 2 features and 1 labels in its data"),
+        (Join("nowhere", data(40, 2, 2)), "its address is not HOST:PORT"),
+        (Join("host:99999", data(40, 2, 2)), "its address is not HOST:PORT"),
+        (Join(":1", data(40, 2, 2)), "its address is not HOST:PORT"),
+        (Join("host:1", data(41, 2, 2)), "it counts 41 users in its data; data.users is 40"),
+        (Join("host:1", data(40, 0, 2)), "it counts 40 users, 0 features and 2 labels in its data"),
+        (Join("host:1", data(40, 2**47, 2)), f"it counts 40 users, {2**47} features and 2 labels in its data"),
+        (Join("host:1", data(40, 2, 1)), "it counts 40 users, 2 features and 1 labels in its data"),
     ],
     ids=str,
 )
@@ -276,61 +291,63 @@ def test_an_offer_that_cannot_be_used_is_declined_and_the_host_told_why(join: Jo
     assert model.digest == run(SMALL, engine="vectorized").summary.noisy_sha256
 
 
-def test_shares_go_to_those_who_agree_with_most() -> None:
+def test_hosts_whose_data_differ_from_those_of_most_are_named() -> None:
     gathering = Gathering(replace(SMALL, data__users=0), "a run")
     for place, users in enumerate((50, 60, 50, 60, 60)):
-        assert gathering.offer(f"{place}", f"users-{place}", Join("host:1", users, 2, 2)) == ""
-    assert list(gathering.agreeing()) == ["1", "3", "4"]
-    assert [(key, reason) for key, _, reason in gathering.differing()] == [
-        (key, "it counts 50 users in its data; most hosts count 60") for key in ("0", "2")
-    ]
+        assert gathering.offer(f"{place}", f"users-{place}", Join("host:1", data(users, 2, 2))) == ""
+    assert gathering.disagreement() == "users-0 has 50 users in place of 60; users-2 has 50 users in place of 60"
 
 
-def test_of_two_groups_of_a_size_the_one_that_began_first_gets_shares() -> None:
+def test_of_two_groups_of_a_size_the_one_that_began_first_is_taken_for_most() -> None:
     gathering = Gathering(replace(SMALL, data__users=0), "a run")
-    assert gathering.agreeing() == {}
-    for place, labels in enumerate((3, 2, 2, 3)):
-        gathering.offer(f"{place}", f"users-{place}", Join("host:1", 50, 2, labels))
-    assert list(gathering.agreeing()) == ["0", "3"]
+    for place, labels in enumerate((3, 2)):
+        gathering.offer(f"{place}", f"users-{place}", Join("host:1", data(50, 2, labels)))
+    assert gathering.disagreement() == "users-1 has 2 labels in place of 3"
 
 
 def test_whatever_hosts_call_themselves_their_directory_fits_into_a_frame() -> None:
     gathering = Gathering(SMALL, "a run")
     long, count = "h" * 250 + ":1", 0
-    while not gathering.offer(f"{count:064x}", "u" * 64, Join(long, 40, 2, 2)):
+    while not gathering.offer(f"{count:064x}", "u" * 64, Join(long, data(40, 2, 2))):
         count += 1
     hosts = [Holder(key, name, join.address, 0, 2**48 - 1) for key, (name, join) in gathering.joined.items()]
     length = len(encode_item(Directory("a run", 1e9, 40, 2, 2, hosts)))
     assert 0.9 * MAX_BODY < length <= MAX_BODY
-    assert gathering.offer("last", "u", Join(long, 40, 2, 2)) == "there are too many hosts"
+    assert gathering.offer("last", "u", Join(long, data(40, 2, 2))) == "there are too many hosts"
 
 
-def test_a_learner_whose_data_are_others_says_so_at_once() -> None:
+def told_to_end(model: Model, name: str) -> str:
+    """Why the coordinator has ended the run, as a node hears it, and that it stops there."""
+    _, body = model.streams["coordinator", name][-1]
+    item = decode_item(body)
+    assert isinstance(item, Ended)
+    with pytest.raises(RunError, match="the coordinator ended the run before it began: "):
+        say(model, name, item, sender="coordinator")
+    return item.reason
+
+
+def test_a_host_with_other_data_ends_the_run_before_anyone_begins_and_is_named() -> None:
+    model = Model(SMALL, 3)
+    other = msgspec.structs.replace(data_of(model.dataset), features_digest="another")
+    model.streams[LIAR, "coordinator"] = [(1, encode_item(Join("host:1", other)))]
+    while model.delivered[LIAR, "coordinator"] == 0 or not model.parts["coordinator"].over:
+        model.deliver(*next(pair for pair in model.waiting() if pair[1] == "coordinator"))
+    why = "the hosts' data are not the same: users-03 has other features, or in another order"
+    assert model.parts["coordinator"].failure == why
+    assert {told_to_end(model, name) for name in (*model.names[3:], "learner", "auditor")} == {why}
+    assert not any(event == "dealt" for _, event, _ in model.logged)
+
+
+def test_a_learner_with_other_data_ends_the_run_before_anyone_begins_and_is_named() -> None:
     model = Model(SMALL, 2)
-    users, features = model.dataset.features.shape
-    written: list[Any] = []
-    model.parts["learner"] = LearnerPart(
-        "learner", lambda *_, **__: None, SMALL, lambda *facts: written.append(facts), (users, features + 1, 2)
-    )
-    with pytest.raises(
-        RunError, match=f"the hosts count {features} features in their data, the learner {features + 1}"
-    ):
-        model.run()
-    assert not written
-
-
-def test_a_host_that_lies_about_its_data_first_stops_nobody() -> None:
-    scenario = replace(SMALL, data__users=0, data__groups=3)
-    model = Model(scenario, 3)
-    everyone = len(model.dataset.labels)
-    say(model, "coordinator", Join("host:1", 2**47, 2, 2))
-    model.streams[LIAR, "coordinator"].clear()
-    model.run()
-    assert model.parts["coordinator"].limit == scenario.deployment.settle  # they do not agree, and no more will come
-    model.expire("coordinator")
-    assert refused(model, "coordinator", kind="join", fault="malformed", peer="users-03")
-    assert model.parts["coordinator"].directory.users == everyone  # type: ignore[union-attr]
-    assert sorted(model.parts["coordinator"].shares.by_key) == model.names[3:5]  # type: ignore[union-attr]
+    other = msgspec.structs.replace(data_of(model.dataset), schema_digest="another")
+    model.parts["learner"] = LearnerPart("learner", lambda *_, **__: None, SMALL, lambda *_: None, other)
+    while not model.parts["coordinator"].over:
+        model.deliver(*model.waiting()[0])
+    why = "the learner's data are not those of the hosts: it has other class names, or in another order"
+    assert model.parts["coordinator"].failure == why
+    assert {told_to_end(model, name) for name in (*model.names[3:], "learner", "auditor")} == {why}
+    assert not any(event == "begun" for _, event, _ in model.logged)
 
 
 # Floods
@@ -365,10 +382,10 @@ def test_what_is_sent_late_is_no_flood() -> None:
     model.away.add(LIAR)
     for _ in range(3):
         model.run()
-        model.expire("coordinator")  # rounds, and the end
+        model.expire_round()  # rounds, and the end
     model.away.clear()
     model.run()
-    assert len(refused(model, "coordinator", kind="done")) > 0
+    assert any(refused(model, name, kind="ask") for name in model.names[3:5])
     assert not any(event == "shunned" for _, event, _ in model.logged)
     assert all(part.over for part in model.parts.values())
 

@@ -121,7 +121,7 @@ def test_a_host_lost_in_the_middle_of_a_round_takes_only_its_askers_with_it() ->
         assert model.step()
     model.away.add(away)
     model.run()
-    model.expire("coordinator")  # the round
+    model.expire_round()
     model.run()
     model.expire("coordinator")  # the end
     model.run()

@@ -39,8 +39,9 @@ from p2p_labeldp.mechanisms import Rosters, SeededCoins
 from p2p_labeldp.mechanisms.coins import SystemCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.runs import Summary, read_summary
 from p2p_labeldp.runs import crowd as module
-from p2p_labeldp.runs.crowd import run_large
+from p2p_labeldp.runs.crowd import run_crowd
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import MAX_SEED, Scenario, parse_scenario
 
@@ -78,9 +79,9 @@ class Travelling(InProcess):
             yield Done(number, pickle.loads(pickle.dumps(task(arrived[number]))), f"worker {number % 2}", 1 << 20, 0.5)
 
 
-def in_large(scenario: Scenario, out: Path, most: int, workers: Any = None) -> dict[str, Any]:
+def in_shares(scenario: Scenario, out: Path, most: int, workers: Any = None) -> Summary:
     with RunFolder(out) as folder:
-        return run_large(scenario, workers or Travelling(), folder, silent, most)[1]
+        return run_crowd(scenario, workers or Travelling(), folder, silent, most)[1]
 
 
 @st.composite
@@ -183,16 +184,16 @@ def test_sticky_noise_of_the_systems_coins_is_drawn_once_for_all_rounds() -> Non
 def test_a_crowd_in_shares_says_what_one_process_says(settings: list[str], tmp_path: Path) -> None:
     scenario = crowd(*settings)
     whole = run(scenario, engine="vectorized", out=tmp_path / "whole").summary
-    apart = {"accuracy", "accuracy_reason", "nonprivate_accuracy", "majority_accuracy", "seconds", "out"}
+    learned = {"accuracy", "accuracy_reason", "nonprivate_accuracy", "majority_accuracy", "purity"}
     for most in (1, 100):
-        parts = in_large(scenario, tmp_path / f"parts-{most}", most)
-        assert list(parts.keys() - whole.keys() - apart) == ["workers"]
-        assert {key: value for key, value in whole.items() if key not in apart} == {
-            key: parts[key] for key in whole.keys() - apart
-        }
-        assert sum(worker["users"] for worker in parts["workers"]) == scenario.data.users
-        assert parts["accuracy"] is None
-        assert json.loads((tmp_path / f"parts-{most}" / "summary.json").read_text()) == parts
+        parts = in_shares(scenario, tmp_path / f"parts-{most}", most)
+        for name in parts.__struct_fields__:
+            if name not in learned | {"seconds", "out", "workers"}:
+                assert getattr(parts, name) == getattr(whole, name), name
+        assert parts.workers is not None
+        assert sum(worker.users for worker in parts.workers) == scenario.data.users
+        assert parts.accuracy is None
+        assert read_summary(tmp_path / f"parts-{most}" / "summary.json") == parts
         same_files(tmp_path / "whole", tmp_path / f"parts-{most}")
 
 
@@ -215,14 +216,14 @@ def test_actors_agree_with_a_crowd_in_shares() -> None:
     scenario = crowd("data.users=301")
     digests = {
         run(scenario, hosting="cluster").summary.noisy_sha256,
-        run_large(scenario, Travelling(), None, silent, 70)[1]["noisy_sha256"],
+        run_crowd(scenario, Travelling(), None, silent, 70)[1].noisy_sha256,
     }
     assert len(digests) == 1
 
 
 def test_without_a_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run_large(crowd(), Travelling(), None, silent, 100)[1]["out"] is None
+    assert run_crowd(crowd(), Travelling(), None, silent, 100)[1].out is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,7 +250,7 @@ def test_memory_is_bounded_by_a_share_however_large_the_run(changes: list[str], 
         workers = Measured()
         tracemalloc.start()
         try:
-            in_large(scenario, tmp_path / str(users), most, workers)
+            in_shares(scenario, tmp_path / str(users), most, workers)
         finally:
             tracemalloc.stop()
         mechanism = scenario.mechanism
@@ -281,15 +282,15 @@ def test_a_full_disk_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Little)
     with pytest.raises(RequestError, match=r"--out .*run: needs about 1.42e-05 GB, but 1e-05 GB are free there"):
-        in_large(crowd(), tmp_path / "run", 100)
+        in_shares(crowd(), tmp_path / "run", 100)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cluster_larger_than_a_share_is_worked_on_whole_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_USERS", 50)
-    summary = run_large(crowd("data.groups=2"), Travelling(), None, silent, 50)[1]
-    assert [worker["shares"] for worker in summary["workers"]] == [1, 1]
-    assert "the largest cluster has 202 users, more than a share" in summary["warnings"][0]
+    summary = run_crowd(crowd("data.groups=2"), Travelling(), None, silent, 50)[1]
+    assert [worker.shares for worker in summary.workers] == [1, 1]
+    assert "the largest cluster has 202 users, more than a share" in summary.warnings[0]
 
 
 def test_an_interrupt_closes_the_workers_and_leaves_nothing(tmp_path: Path) -> None:
@@ -310,7 +311,7 @@ def test_an_interrupt_closes_the_workers_and_leaves_nothing(tmp_path: Path) -> N
         pytest.raises(RunError, match="interrupted after 40 of 403 users; nothing was kept"),
         RunFolder(tmp_path / "run") as folder,
     ):
-        run_large(crowd(), Stopped(), folder, interrupt, 50)
+        run_crowd(crowd(), Stopped(), folder, interrupt, 50)
     assert closed == [True]
     assert list(tmp_path.iterdir()) == []
 

@@ -1,92 +1,282 @@
-"""Comparisons: rows that resume, seeds of their own, and figures that can be opened."""
+"""Comparisons: sweeps whose rows are runs, over the same users and clusters; figures that say what they show."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments.compare import ROWS, Plan, compare, parse_mechanism, summarise
+from p2p_labeldp.experiments.compare import (
+    AS_PRINTED,
+    COMPARED,
+    EPSILON,
+    KIND,
+    Point,
+    comparison,
+    parse_curve,
+    points,
+)
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.experiments.sweeps import Sweep, sweep
+from p2p_labeldp.experiments.sweeps.tables import ROWS
+from p2p_labeldp.privacy import View
+from p2p_labeldp.reporting.comparison import DRAWN, Panel, caption, curve_label, draw_panel
+from p2p_labeldp.scenario import MECHANISMS, parse_scenario
+
+TEXT = """
+[data]
+name = "synthetic"
+users = 400
+groups = 4
+sharpness = 4.0
+[clusters]
+count = 4
+[privacy]
+delta = 1e-3
+[learner]
+l2 = 1e-3
+"""
+SCENARIO = parse_scenario(TEXT)
+CURVES = [parse_curve(text) for text in COMPARED]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """Every mechanism at one epsilon, twice."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    return sweep(comparison(SCENARIO, CURVES, [1.0], trials=2), folder, workers=1)
+
+
+def test_a_row_is_digit_for_digit_what_run_gives_with_its_settings_and_seed(whole: Sweep) -> None:
+    first = [row for row in whole.rows if row["replicate"] == 0]
+    assert len(first) == len(COMPARED)
+    for row in first:
+        settings = [f"{key}={json.dumps(row[key])}" for key in whole.keys if row[key] is not None]
+        scenario = parse_scenario(TEXT, overrides=[*settings, "data.seed=0"], seed=row["seed"])
+        summary = run(scenario, engine="vectorized").summary
+        assert row["accuracy"] == summary.accuracy
+        assert row["nonprivate_accuracy"] == summary.nonprivate_accuracy
+        assert row["noisy_sha256"] == summary.noisy_sha256
+        for view, guarantee in summary.privacy.items():
+            assert (row[f"epsilon.{view}"], row[f"delta.{view}"]) == (guarantee.epsilon, guarantee.delta)
+
+
+def test_trials_differ_by_the_mechanisms_coins_alone(whole: Sweep) -> None:
+    assert len({row["seed"] for row in whole.rows}) == len(whole.rows)
+    for name in ("nonprivate_accuracy", "majority_accuracy", "purity", "cluster_size.smallest"):
+        assert len({row[name] for row in whole.rows}) == 1
+    assert len({row["noisy_sha256"] for row in whole.rows}) == len(whole.rows) - 1  # dp_sgd's learner sees true labels
+
+
+def test_everyone_spends_what_was_asked_and_the_printed_setting_three_times_that(whole: Sweep) -> None:
+    for point in points(whole.rows, 4):
+        assert point.epsilon == 1.0
+        factor = 3 if point.kind == AS_PRINTED else 1
+        assert 0.999 * factor <= point.spent <= factor * (1 + 1e-9)
+        private = point.kind in ("peer_to_peer", "shuffle", "dp_sgd")
+        assert point.delta == (1e-3 if private else 0.0)
+
+
+def test_the_learners_settings_and_delta_are_those_of_the_scenario(tmp_path: Path) -> None:
+    curves = [parse_curve("peer_to_peer")]
+    found = {}
+    looser = TEXT.replace("delta = 1e-3", "delta = 1e-2")
+    for number, text in enumerate((TEXT, TEXT + "max_iterations = 1\n", looser)):
+        plan = comparison(parse_scenario(text), curves, [0.3], trials=1)
+        found[number] = sweep(plan, tmp_path / str(number), workers=1).rows[0]
+    assert found[0]["noisy_sha256"] == found[1]["noisy_sha256"]
+    assert found[0]["accuracy"] != found[1]["accuracy"]
+    assert found[2]["delta.learner"] == 1e-2
+    assert found[2]["alpha"] < found[0]["alpha"]
+
+
+def test_users_and_clusters_are_found_once_in_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from p2p_labeldp.runs import shared
+
+    calls: list[str] = []
+    for name in ("load", "kmeans_clusters"):
+        original = getattr(shared, name)
+        monkeypatch.setattr(shared, name, lambda *a, name=name, original=original: calls.append(name) or original(*a))
+    plan = comparison(parse_scenario(TEXT, seed=77), [parse_curve("uniform_rr")], [0.5, 1.0, 2.0], trials=2)
+    sweep(plan, tmp_path / "out", workers=1)
+    assert calls == ["load", "kmeans_clusters"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from p2p_labeldp.experiments.compare import comparison, parse_curve
+from p2p_labeldp.experiments.sweeps import sweep
 from p2p_labeldp.scenario import parse_scenario
 
-SCENARIO = parse_scenario('[data]\nname = "synthetic"\nusers = 400\ngroups = 4\nsharpness = 4.0\n[clusters]\ncount = 4')
-PLAN = Plan(SCENARIO, ("uniform_rr", "cluster_rr:tau=0.05"), (0.5, 4.0), trials=2)
+def progress(stage, done, total):
+    if done == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+curves = [parse_curve("uniform_rr"), parse_curve("cluster_rr")]
+plan = comparison(parse_scenario(sys.argv[2]), curves, [.5, 1.], trials=2)
+sweep(plan, Path(sys.argv[1]), workers=1, progress=progress)
+"""
 
 
-def lines(folder: Path) -> list[str]:
-    """Rows without the time they took."""
-    return [line.rpartition(",")[0] for line in (folder / ROWS).read_text().splitlines()]
+def test_killed_and_started_again_it_gives_the_same_bytes_on_one_worker_or_two(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "cut"), TEXT]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    curves = [parse_curve("uniform_rr"), parse_curve("cluster_rr")]
+    plan = comparison(SCENARIO, curves, [0.5, 1.0], trials=2)
+    told: list[tuple[int, int]] = []
+    sweep(plan, tmp_path / "cut", workers=1, progress=lambda stage, done, total: told.append((done, total)))
+    assert told[-1] == (5, 5)
+    sweep(plan, tmp_path / "two", workers=2)
+    assert (tmp_path / "cut" / ROWS).read_bytes() == (tmp_path / "two" / ROWS).read_bytes()
 
 
-def test_there_is_a_row_for_every_point_and_trial_with_a_seed_of_its_own(tmp_path: Path) -> None:
-    rows = compare(PLAN, tmp_path / "out", workers=1)
-    assert len(rows) == 2 * 2 * 2
-    assert len({row.seed for row in rows}) == len(rows)
-    assert all(0.999 * row.epsilon <= row.spent_epsilon <= row.epsilon for row in rows)
-    points = summarise(rows)
-    assert [point["trials"] for point in points] == [2] * 4
-    assert points[1]["ratio"] > points[0]["ratio"]
+def test_the_printed_setting_is_algorithm_1_with_the_corollarys_parameters() -> None:
+    setting = parse_curve("as_printed:tau=0.05").setting(0.25)
+    assert setting[KIND] == "centralized"
+    assert setting[EPSILON] == 0
+    assert setting["mechanism.sigma"] == 4.0
+    assert setting["mechanism.lambda"] == pytest.approx(1 / (1 + np.expm1(0.25) * 0.05), rel=1e-15)
 
 
-def test_a_comparison_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    compare(PLAN, tmp_path / "whole", workers=1)
-    compare(PLAN, tmp_path / "cut", workers=1)
-    kept = (tmp_path / "cut" / ROWS).read_text().splitlines()[:4]
-    (tmp_path / "cut" / ROWS).write_text("\n".join(kept) + "\nsynthetic,unif")
-    compare(PLAN, tmp_path / "cut", workers=1)
-    assert lines(tmp_path / "cut") == lines(tmp_path / "whole")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("magic", "there is no magic"),
+        ("none", "there is no none"),
+        ("cluster_rr:tau", "name=value"),
+        ("cluster_rr:tau=x", "mechanism.tau"),
+        ("cluster_rr:tau=2", "mechanism.tau"),
+        ("cluster_rr:theta=.5", "theta is no option of cluster_rr"),
+        ("peer_to_peer:alpha=.1", "alpha is no option of peer_to_peer"),
+        ("as_printed:tau=0", "above 0"),
+    ],
+)
+def test_a_wrong_mechanism_is_refused(text: str, words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        parse_curve(text)
 
 
-def test_two_workers_give_the_same_rows(tmp_path: Path) -> None:
-    compare(PLAN, tmp_path / "one", workers=1)
-    compare(PLAN, tmp_path / "two", workers=2)
-    assert lines(tmp_path / "one") == lines(tmp_path / "two")
-
-
-def test_rows_of_another_comparison_are_refused_and_left_alone(tmp_path: Path) -> None:
-    compare(PLAN, tmp_path / "out", workers=1)
-    before = (tmp_path / "out" / ROWS).read_bytes()
-    with pytest.raises(RequestError, match="other settings"):
-        compare(Plan(SCENARIO, ("uniform_rr",), (0.5,), trials=2), tmp_path / "out", workers=1)
-    assert (tmp_path / "out" / ROWS).read_bytes() == before
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "file").write_text("")
-    with pytest.raises(RequestError, match="holds no comparison"):
-        compare(PLAN, tmp_path / "other", workers=1)
-
-
-@pytest.mark.parametrize("spec", ["magic", "cluster_rr:tau", "cluster_rr:tau=x"])
-def test_a_wrong_mechanism_is_refused(spec: str) -> None:
-    with pytest.raises(RequestError, match="--mechanisms"):
-        parse_mechanism(spec)
-
-
-def test_the_command_writes_a_table_rows_and_two_figures(
+def test_a_missing_extra_is_said_before_anything_is_computed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = ["--epsilons", "1,4", "--trials", "1", "--workers", "1", "--mechanisms", "uniform_rr peer_to_peer dp_sgd"]
-    assert main(["compare", "--dataset", "breast_cancer", "--set", "clusters.count=4", *options]) == 0
-    assert "peer_to_peer" in capsys.readouterr().out
-    folder = tmp_path / "runs" / "breast_cancer-compare"
+    original = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "dp_accounting" else original(name, *rest)
+    )
+    for command in (
+        ["compare", "--dataset", "mnist"],  # whose files are not here either
+        ["sweep", "quickstart", "--vary", "mechanism.kind=dp_sgd", "--set", "mechanism.epsilon=1", "--seeds", "1"],
+        ["run", "quickstart", "--set", "mechanism.kind=dp_sgd", "--set", "mechanism.epsilon=1"],
+    ):
+        assert main(command) == 2
+        assert "dp_sgd needs dp_accounting: pip install 'p2p-labeldp[accounting]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def make_csv(path: Path, rows: int) -> None:
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(rows, 2))
+    lines = [f"{a:.4f},{b:.4f},{'yes' if a + b > 0 else 'no'}" for a, b in x]
+    path.write_text("\n".join(["a,b,answer", *lines]) + "\n")
+
+
+def test_a_preview_works_on_few_rows_of_a_csv_file_and_says_what_it_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_csv(tmp_path / "few.csv", 250)
+    options = ["--quick", "--workers", "1", "--mechanisms", "uniform_rr cluster_rr"]
+    assert main(["compare", "few.csv", "--label", "answer", *options]) == 0
+    shown = capsys.readouterr().out
+    assert "few.csv" not in shown
+    assert "csv (preview: 2 trials, 3 epsilons): non-private accuracy" in shown
+    folder = tmp_path / "runs" / "few-compare-quick"
     assert (folder / "compare.png").read_bytes().startswith(b"\x89PNG")
-    assert (folder / "compare.svg").read_text().startswith("<?xml")
+    assert "preview: 2 trials, 3 epsilons" in (folder / "compare.svg").read_text()
     with (folder / ROWS).open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == 6
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 2
+    assert {row["clusters"] for row in rows} == {"4"}  # one for fifty users
 
 
-def test_the_number_of_clusters_can_be_varied(
+def test_a_preview_of_many_rows_takes_some_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = ["--vary", "clusters", "--counts", "2,8", "--trials", "1", "--workers", "1", "--json"]
-    assert main(["compare", "--dataset", "breast_cancer", "--mechanisms", "cluster_rr", *options]) == 0
-    points = json.loads(capsys.readouterr().out)["points"]
-    assert [(point["clusters"], point["epsilon"]) for point in points] == [(2, 0.5), (8, 0.5)]
+    (tmp_path / "many.toml").write_text('[data]\nname = "synthetic"\nusers = 6000\n[clusters]\ncount = 40\n')
+    options = ["--quick", "--workers", "1", "--trials", "1", "--epsilons", "1", "--mechanisms", "cluster_rr"]
+    assert main(["compare", "many.toml", *options]) == 0
+    assert "preview: 5,000 of 6,000 users, 30 of 40 clusters, 1 trials, 1 epsilons" in capsys.readouterr().out
+
+
+def test_varied_clusters_are_one_curve_for_each_epsilon(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "base.toml").write_text(TEXT)
+    varied = ["--vary", "clusters", "--counts", "8,2", "--epsilons", "1,2", "--mechanisms", "cluster_rr"]
+    assert main(["compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["points"]
+    assert [(point["clusters"], point["epsilon"]) for point in found] == [(8, 1), (8, 2), (2, 1), (2, 2)]
+    panel = Panel("synthetic", [drawn(point) for point in found], "clusters")
+    axes = Figure().subplots()
+    handles = draw_panel(axes, panel)
+    assert [label.partition(":")[0] for label in handles] == ["cluster_rr, epsilon 1", "cluster_rr, epsilon 2"]
+    for line in handles.values():
+        assert list(line.get_xdata()) == [2, 8]
+    assert len({line.get_color() for line in handles.values()}) == 1
+    assert len({line.get_linestyle() for line in handles.values()}) == 2
+
+
+def drawn(told: dict[str, Any]) -> Point:
+    return Point(
+        curve=told["mechanism"], kind=told["mechanism"].partition(":")[0], clusters=told["clusters"],
+        epsilon=told["epsilon"], spent=told["spent_epsilon"], delta=told["delta"], trial=0, seed=0, accuracy=None,
+        nonprivate_accuracy=0.9, ratio=told["ratio"], purity=0.8, users=400,
+    )  # fmt: skip
+
+
+def test_the_caption_and_the_legend_say_what_a_reader_needs(whole: Sweep) -> None:
+    panel = Panel("mnist", points(whole.rows, 4), "epsilon")
+    said = caption(panel)
+    truth, purity = whole.rows[0]["nonprivate_accuracy"], whole.rows[0]["purity"]
+    assert f"non-private accuracy {truth:.4f}" in said
+    assert f"purity of 4 clusters {purity:.2f}" in said
+    assert "2 trials" in said
+    labels = [curve_label(mine, with_epsilon=False) for mine in panel.lines().values()]
+    assert labels[:4] == [
+        "uniform_rr: trusts nobody; delta 0",
+        "cluster_rr (tau = 0.01): trusts a curator; delta 0",
+        "cluster_rr (tau = 0.05): trusts a curator; delta 0",
+        "peer_to_peer: trusts peers not to collude with the learner; delta 0.001",
+    ]
+    assert labels[-1] == "Algorithm 1 as printed (tau = 0.01): costs 3 times the epsilon it names; trusts a curator"
+    assert panel.title == "MNIST"
+
+
+def test_every_mechanism_has_a_colour_of_its_own() -> None:
+    assert DRAWN.keys() == {*MECHANISMS, AS_PRINTED}
+    assert len({look.colour for look in DRAWN.values()}) == len(DRAWN)
+
+
+def test_the_model_view_counts_where_the_learner_is_trusted(whole: Sweep) -> None:
+    row = next(row for row in whole.rows if row[KIND] == "dp_sgd")
+    assert row[f"epsilon.{View.LEARNER}"] == float("inf")
+    assert points([row], 4)[0].spent == row[f"epsilon.{View.MODEL}"]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +287,18 @@ def test_the_number_of_clusters_can_be_varied(
         (["compare", "--dataset", "digitz"], "data.name"),
         (["compare", "--dataset", "digits", "--epsilons", "a"], "--epsilons"),
         (["compare", "--dataset", "digits", "--epsilons", "-1"], "--epsilons"),
+        (["compare", "--dataset", "digits", "--epsilons", "1,1"], "--epsilons"),
         (["compare", "--dataset", "digits", "--trials", "0"], "--trials"),
         (["compare", "--dataset", "digits", "--vary", "alpha"], "--vary"),
+        (["compare", "--dataset", "digits", "--counts", "2"], "--counts"),
+        (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2.5"], "--counts"),
         (["compare", "--dataset", "digits", "--mechanisms", "magic"], "--mechanisms"),
+        (["compare", "--dataset", "digits", "--mechanisms", "uniform_rr uniform_rr"], "--mechanisms"),
+        (["compare", "--dataset", "digits", "--label", "x"], "--label"),
+        (["compare", "--dataset", "digits", "--set", "coins.source=system"], "coins.source"),
+        (["compare", "--dataset", "digits", "--set", "mechanism.rounds=2"], "mechanism.rounds"),
+        (["compare", "--dataset", "digits", "--workers", "1", "--dask", "x:1"], "--dask"),
+        (["compare", "gone.csv", "--label", "x"], "gone.csv"),
     ],
 )
 def test_a_wrong_request_is_answered_in_one_line(

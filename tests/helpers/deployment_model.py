@@ -143,6 +143,14 @@ class Model:
     def expire(self, name: str) -> None:
         self.do(name, Entry(self.now, EXPIRED))
 
+    def expire_round(self) -> None:
+        """Hosts wait for half as long as the coordinator does."""
+        for name in self.names[3:]:
+            if name not in self.away and self.parts[name].limit is not None:
+                self.expire(name)
+        self.run()
+        self.expire("coordinator")
+
     def run(self, steps: int = 100_000) -> None:
         for _ in range(steps):
             if not self.step():

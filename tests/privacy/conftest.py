@@ -156,3 +156,64 @@ def direct_deltas(cluster_size, alpha, theta, epsilon, rounds=1):
 @pytest.fixture
 def direct_sum():
     return direct_deltas
+
+
+def _vectors(users, labels):
+    if labels == 1:
+        return [(users,)]
+    return [(count, *rest) for count in range(users + 1) for rest in _vectors(users - count, labels - 1)]
+
+
+@lru_cache(maxsize=64)
+def _drawn(reports, users, labels):
+    """P(counts of reported labels | counts of noisy labels): a row for each of the latter."""
+    table = [
+        stats.multinomial.pmf(np.array(_vectors(reports, labels)), reports, np.array(noisy) / users)
+        for noisy in _vectors(users, labels)
+    ]
+    return np.array(table).reshape(len(_vectors(users, labels)), -1)
+
+
+def _noisy(true_counts, alpha):
+    """The distribution of the counts of noisy labels, in the order of _vectors."""
+    labels, users = len(true_counts), sum(true_counts)
+    law = {(0,) * labels: 1.0}
+    for held, count in enumerate(true_counts):
+        for _ in range(count):
+            grown = {}
+            for counts, mass in law.items():
+                for label in range(labels):
+                    after = (*counts[:label], counts[label] + 1, *counts[label + 1 :])
+                    chance = 1 - alpha if label == held else alpha / (labels - 1)
+                    grown[after] = grown.get(after, 0.0) + mass * chance
+            law = grown
+    return np.array([law[counts] for counts in _vectors(users, labels)])
+
+
+def counted_delta(view, users, labels, alpha, theta, epsilon):
+    """The worst over all data sets by counts alone: who holds or reports a label does not matter.
+
+    The victim's labels are 0 and 1; other names for them are other data sets of the others.
+    """
+    worst = 0.0
+    for others in _vectors(users - 1, labels):
+        first, second = list(others), list(others)
+        first[0] += 1
+        second[1] += 1
+        pair = [_noisy(tuple(counts), alpha) for counts in (first, second)]
+        parts = [(1.0, *pair)]
+        if view == "learner":
+            parts = []
+            for reports in range(users + 1):
+                drawn = _drawn(reports, users, labels)
+                parts.append((stats.binom.pmf(reports, users, theta), pair[0] @ drawn, pair[1] @ drawn))
+        for one, two in ((1, 2), (2, 1)):
+            excess = sum(part[0] * np.maximum(0, part[one] - np.exp(epsilon) * part[two]).sum() for part in parts)
+            worst = max(worst, float(excess))
+    return worst
+
+
+@pytest.fixture
+def counted():
+    """delta(view, users, labels, alpha, theta, epsilon) over all data sets, by counts."""
+    return counted_delta

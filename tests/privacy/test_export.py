@@ -54,3 +54,15 @@ def test_without_dp_accounting_one_line_says_what_to_install(monkeypatch):
 def test_an_infinite_epsilon_cannot_be_exported():
     with pytest.raises(RequestError, match="infinite"):
         to_dp_accounting(account("learner", Parameters(alpha=0.0, theta=0.5), cluster_size=4))
+
+
+@pytest.mark.parametrize("view", ["learner", "shuffle", "coalition"])
+def test_more_labels_are_exported_too(view):
+    colluders = 1 if view == "coalition" else 0
+    accountant = account(view, Parameters(alpha=0.5, labels=5), cluster_size=40, colluders=colluders)
+    exported = to_dp_accounting(accountant, points=40)
+    for delta in (5e-2, 1e-3):
+        bound = accountant.get_epsilon(delta)
+        found = exported.get_epsilon_for_delta(delta)
+        assert bound.attained_epsilon <= found
+        assert bound.epsilon * (1 - 1e-6) <= found <= 1.05 * bound.epsilon + 1e-3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from closing import closed
 from numpy.typing import NDArray
 
 from p2p_labeldp.protocol import Coordinator, collection, coordinator
@@ -28,7 +29,6 @@ from p2p_labeldp.protocol.messages import (
     Roster,
     Round,
 )
-from tests.helpers.closing import closed
 
 
 def by_first_feature(_: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.integer]:

@@ -6,6 +6,7 @@ from array import array
 
 import numpy as np
 import pytest
+from closing import closed
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms import Parameters, SeededCoins
@@ -34,7 +35,6 @@ from p2p_labeldp.protocol.messages import (
     Submit,
 )
 from p2p_labeldp.protocol.submitter import Submitter
-from tests.helpers.closing import closed
 
 Ids = NDArray[np.int64]
 

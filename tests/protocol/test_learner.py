@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from closing import closed
 
 from p2p_labeldp.protocol import Learner, collection
 from p2p_labeldp.protocol.messages import (
@@ -23,7 +24,6 @@ from p2p_labeldp.protocol.messages import (
     Release,
     Report,
 )
-from tests.helpers.closing import closed
 
 
 def make(users: int = 4, rounds: int = 1, labels: int = 3, teller: int = COORDINATOR) -> Learner:

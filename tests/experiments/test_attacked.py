@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from p2p_labeldp.experiments.run import run
+from p2p_labeldp.experiments import run
+from p2p_labeldp.privacy import View
+from p2p_labeldp.runs.summary import Attack
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 SMALL = parse_scenario("""
@@ -32,13 +34,12 @@ def with_adversaries(*tables: dict[str, Any], **changes: Any) -> Scenario:
     return replace(SMALL, adversaries=[make_entry("adversaries", table) for table in tables], **changes)
 
 
-def rows_of(scenario: Scenario, **options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = run(scenario, **options).summary.attacks
-    return found
+def rows_of(scenario: Scenario, **options: Any) -> tuple[Attack, ...]:
+    return run(scenario, **options).summary.attacks
 
 
 def test_a_run_without_adversaries_has_no_table() -> None:
-    assert rows_of(SMALL) == []
+    assert rows_of(SMALL) == ()
 
 
 @pytest.mark.parametrize(
@@ -59,18 +60,20 @@ def test_a_run_without_adversaries_has_no_table() -> None:
 def test_no_adversary_beats_the_bound_of_her_view(table: dict[str, Any], view: str) -> None:
     """Each lower limit is at 99.9 %: by chance one of these fails once in hundreds of changes of the seed."""
     (row,) = rows_of(with_adversaries(table))
-    assert row["view"] == view
-    assert row["beaten"] == []
-    value, low, high = row["advantage"]
+    assert row.view == view
+    assert row.beaten == ()
+    assert row.advantage is not None
+    assert row.bound is not None
+    value, low, high = row.advantage
     assert low <= value <= high
-    assert low <= row["bound"] <= 1
-    assert row["trials"] >= 60
+    assert low <= row.bound <= 1
+    assert row.trials >= 60
 
 
 def test_colluders_who_all_ask_the_victim_reach_the_local_bound() -> None:
     (row,) = rows_of(with_adversaries({"kind": "focus", "victim": 3, "count": 4}))
-    assert row["bound"] == pytest.approx(1 - 2 * 0.2)
-    assert row["advantage"][2] >= row["bound"] - 1e-12
+    assert row.bound == pytest.approx(1 - 2 * 0.2)
+    assert row.advantage[2] >= row.bound - 1e-12
 
 
 def test_new_noise_for_every_asker_is_averaged_away_and_one_flip_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,29 +82,29 @@ def test_new_noise_for_every_asker_is_averaged_away_and_one_flip_is_not(monkeypa
     tables = [{"kind": "fresh_answers", "users": [3]}, colluders]
     _, buggy = rows_of(with_adversaries(*tables, clusters__method="given", data__groups=1))
     (honest,) = rows_of(with_adversaries(colluders, data__groups=1))
-    assert buggy["bound"] is None
-    assert "new noise for every asker" in buggy["note"]
-    assert buggy["advantage"][1] > honest["bound"]
-    assert honest["beaten"] == []
+    assert buggy.bound is None
+    assert "new noise for every asker" in buggy.note
+    assert buggy.advantage[1] > honest.bound
+    assert honest.beaten == ()
 
 
 def test_a_victim_who_abstains_gives_nothing_away() -> None:
     table = {"kind": "isolating_coordinator", "victim": 3, "way": "small_cluster", "size": 2}
     (row,) = rows_of(with_adversaries(table))
-    assert row["note"] == "user 3 abstained: there is nothing of hers to see"
+    assert row.note == "user 3 abstained: there is nothing of hers to see"
     (open_,) = rows_of(with_adversaries(table, defences__abstain=False))
-    assert "advantage" in open_
+    assert open_.advantage is not None
 
 
 def test_liars_are_measured_by_what_they_moved() -> None:
     (row,) = rows_of(with_adversaries({"kind": "liars", "fraction": 0.3, "label": 1}))
-    assert row["share"] > row["honest_share"] + 0.1
-    assert 0 <= row["honest_accuracy"] <= 1
+    assert row.share > row.honest_share + 0.1
+    assert 0 <= row.honest_accuracy <= 1
 
 
 def test_an_observer_of_metadata_without_reports_learns_nothing() -> None:
     (row,) = rows_of(with_adversaries({"kind": "observer", "sees": "metadata", "reports": False}))
-    assert row["note"] == "sees no label and no report"
+    assert row.note == "sees no label and no report"
 
 
 def test_those_who_only_look_are_measured_on_arrays_too() -> None:
@@ -112,18 +115,18 @@ def test_those_who_only_look_are_measured_on_arrays_too() -> None:
 def test_where_everyone_is_gone_there_is_nothing_to_attack() -> None:
     gone = make_entry("faults", {"rule": "crash", "fraction": 1.0})
     (row,) = rows_of(with_adversaries({"kind": "collusion", "fraction": 0.2}, faults=[gone]))
-    assert row["note"] == "everyone abstained: there is nothing to see"
+    assert row.note == "everyone abstained: there is nothing to see"
 
 
 def test_an_abstaining_cluster_full_of_colluders_does_not_hide_the_others() -> None:
     scenario = with_adversaries({"kind": "collusion", "users": list(range(40))})
     smallest = int(run(scenario).summary.cluster_sizes.smallest)
     (row,) = rows_of(replace(scenario, clusters__minimum_size=smallest + 1))
-    assert "advantage" in row
+    assert row.advantage is not None
 
 
-def test_the_summary_promises_no_more_than_the_adversaries_leave() -> None:
-    honest = run(SMALL).summary.privacy["learner"]
-    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary.privacy["learner"]
-    assert lied["epsilon"] > honest["epsilon"]
-    assert lied["method"] == "upper_bound"
+def test_a_run_guarantees_no_more_than_its_adversaries_leave() -> None:
+    honest = run(SMALL).summary.privacy[View.LEARNER]
+    lied = run(with_adversaries({"kind": "liars", "fraction": 0.5, "reports": False})).summary.privacy[View.LEARNER]
+    assert lied.epsilon > honest.epsilon
+    assert lied.method == "upper_bound"

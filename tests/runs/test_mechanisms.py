@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments.run import run
-from p2p_labeldp.scenario import MECHANISM_KINDS, parse_scenario
+from p2p_labeldp.privacy import View
+from p2p_labeldp.runs.run import run
+from p2p_labeldp.scenario import MECHANISMS, parse_scenario
 
 SCENARIO = """
 [data]
@@ -21,10 +23,8 @@ sharpness = 3.0
 [clusters]
 method = "given"
 minimum_size = 45
-[learner]
-correct_flips = true
 """
-OTHERS = [kind for kind in MECHANISM_KINDS if kind != "peer_to_peer"]
+OTHERS = [kind for kind in MECHANISMS if kind != "peer_to_peer"]
 
 
 def settings(kind: str) -> list[str]:
@@ -40,30 +40,40 @@ def test_engines_agree_on_every_mechanism(kind: str) -> None:
         run(parse_scenario(SCENARIO, overrides=[*settings(kind), "network.jitter=1.0"]), hosting="cluster").summary,
     ]
     for key in ("noisy_sha256", "accuracy", "privacy", "reports", "trust"):
-        assert all(summary[key] == summaries[0][key] for summary in summaries), key
-    assert summaries[0]["reports"] < 200, "a cluster below the minimum abstains"
+        assert all(getattr(summary, key) == getattr(summaries[0], key) for summary in summaries), key
+    assert summaries[0].reports < 200, "a cluster below the minimum abstains"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OTHERS if kind not in ("none", "dp_sgd")])
 def test_the_learner_is_kept_to_the_epsilon_that_was_asked_for(kind: str) -> None:
     summary = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary
-    assert 0.999 * 2.0 <= summary["privacy"]["learner"]["epsilon"] <= 2.0
+    assert 0.999 * 2.0 <= summary.privacy[View.LEARNER].epsilon <= 2.0
 
 
 @pytest.mark.parametrize("kind", ["cluster_rr", "centralized", "rr_with_prior", "none", "dp_sgd"])
 def test_whoever_sees_true_labels_has_no_bound(kind: str) -> None:
     privacy = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy
-    assert privacy["network"]["epsilon"] == "inf"
-    assert "true label" in privacy["network"]["reason"]
+    assert privacy[View.NETWORK].epsilon == math.inf
+    assert "true label" in str(privacy[View.NETWORK].reason)
 
 
 def test_a_curator_sees_true_labels_and_a_shuffler_does_not() -> None:
-    kept = {
-        kind: run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy["keeper"]
+    curated, shuffled = (
+        run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy
         for kind in ("cluster_rr", "shuffle")
-    }
-    assert kept["cluster_rr"]["epsilon"] == "inf"
-    assert kept["shuffle"]["epsilon"] < 10
+    )
+    assert curated[View.CURATOR].epsilon == math.inf
+    assert shuffled[View.SHUFFLER].epsilon < 10
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+@pytest.mark.parametrize("engine", ["actors", "vectorized"])
+def test_where_everyone_abstains_nothing_arrives_and_nothing_is_learned(kind: str, engine: str) -> None:
+    scenario = parse_scenario(SCENARIO, overrides=[*settings(kind), "clusters.minimum_size=200"])
+    summary = run(scenario, engine=engine).summary
+    assert (summary.reports, summary.accuracy) == (0, None)
+    assert "nothing was reported" in summary.accuracy_reason
+    assert summary.headline in summary.privacy
 
 
 def test_the_parameters_of_algorithm_1_can_all_be_given() -> None:
@@ -71,8 +81,8 @@ def test_the_parameters_of_algorithm_1_can_all_be_given() -> None:
     scenario = parse_scenario(SCENARIO, overrides=[*given, "mechanism.beta=0.5"])
     summary = run(scenario).summary
     # 2/sigma + log(1 + (1-lambda)/(lambda tau))
-    assert summary["privacy"]["learner"]["epsilon"] == pytest.approx(0.5 + 2.3978952727983707)
-    assert summary["noisy_sha256"] == run(scenario, engine="vectorized").summary.noisy_sha256
+    assert summary.privacy[View.LEARNER].epsilon == pytest.approx(0.5 + 2.3978952727983707)
+    assert summary.noisy_sha256 == run(scenario, engine="vectorized").summary.noisy_sha256
 
 
 @pytest.mark.parametrize(
