@@ -23,7 +23,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import epsilon as audited
 from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, audit_epsilon, setting_of_runs
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.privacy import VIEWS, Parameters
+from p2p_labeldp.privacy import VIEWS, Parameters, View
 from p2p_labeldp.scenario import Scenario
 
 LOG_4 = math.log(4)
@@ -184,10 +184,10 @@ def test_json_has_the_keys_others_rely_on(command: Command) -> None:
     assert 0 < found["epsilon_lower"] < found["epsilon"] < LOG_4
 
 
-def test_a_person_reads_what_is_promised_and_what_was_shown(command: Command, tmp_path: Path) -> None:
+def test_a_person_reads_what_is_stated_and_what_was_shown(command: Command, tmp_path: Path) -> None:
     status, out, err = command(*NUMBERS, "--out", "plots/epsilon.png")
     assert (status, err) == (0, "")
-    for word in ("promised", "shown", "learner", "alpha 0.2", "plots/epsilon.png"):
+    for word in ("stated", "shown", "learner", "alpha 0.2", "plots/epsilon.png"):
         assert word in out
     assert (tmp_path / "plots" / "epsilon.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((tmp_path / "plots").iterdir())) == 1
@@ -197,12 +197,12 @@ def test_a_person_reads_what_is_promised_and_what_was_shown(command: Command, tm
 def test_a_run_folder_says_what_to_audit(
     command: Command, small_scenario: Callable[..., Scenario], tmp_path: Path, engine: str
 ) -> None:
-    promised = run(small_scenario(), engine=engine, out=tmp_path / "run").summary.privacy["network"]
+    stated = run(small_scenario(), engine=engine, out=tmp_path / "run").summary.privacy[View.NETWORK]
     status, out, _ = command("run", "--view", "network", "--trials", "4000", "--json")
     found = json.loads(out)
     assert status == 0
     for name in ("epsilon", "delta", "cluster_size"):
-        assert found[name] == promised[name]
+        assert found[name] == getattr(stated, name)
     expected = {"alpha": 0.3, "theta": 0.7, "labels": 3, "rounds": 2, "noise": "sticky", "colluders": 0}
     assert expected.items() <= found.items()
 

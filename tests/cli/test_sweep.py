@@ -154,7 +154,10 @@ def test_without_pyarrow_it_says_how_to_get_parquet(command: Command, monkeypatc
         (("--vary", "mechanism.noise=sticky,fresh", "--seeds", "2"), "--vary mechanism.noise: changes nothing here"),
         (("--vary", "mechanism.alpha=.1,.2", "--seeds", "2"), "runs/small-sweep: holds another sweep"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "1"), "--seeds 1: runs/small-sweep has rows of 2 seeds already"),
-        (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"), "coins.seed is 0 there and 5 here"),
+        (
+            ("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"),
+            'coins.source is "auto" there and "seeded" here',
+        ),
         (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--out", "."), "holds no sweep; name another folder"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "127.0.0.1:1"), "no Dask scheduler answers"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "nowhere"), "not an address"),
