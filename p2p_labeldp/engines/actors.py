@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from operator import itemgetter
 
 import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
@@ -48,7 +47,6 @@ from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import KeyedStream, Purpose
 
-_sender = itemgetter(2)  # of a record
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
 
@@ -269,8 +267,7 @@ class Simulation:
                     if scope.cancelled_caught:
                         network.advance(deadline)
                         outbox.append(iter(role.expire()))
-                # What came at one moment, in an order that does not tell how tasks ran.
-                for _, _, sender, _, message in sorted(box.take(), key=_sender):
+                for _, _, sender, _, message in box.take():
                     try:
                         said = role.receive(sender, message)
                         if said:  # mostly there is nothing to say
