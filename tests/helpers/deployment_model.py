@@ -39,9 +39,20 @@ class KeptCoins:
 
 
 class Model:
-    def __init__(self, scenario: Scenario, hosts: int, seed: int = 0, parts: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        hosts: int,
+        seed: int = 0,
+        parts: dict[str, Any] | None = None,
+        *,
+        dataset: Dataset | None = None,
+        tossed: Any = None,
+    ) -> None:
+        """``dataset`` and the coins ``tossed`` are the scenario's unless given."""
         self.scenario = replace(scenario, deployment__hosts=hosts)
-        self.dataset: Dataset = load(scenario.data, scenario.coins.seed)
+        self.dataset = dataset or load(scenario.data, scenario.coins.seed)
+        self._tossed = tossed or make_coins(scenario.coins.source, scenario.coins.seed)
         self.names = ["coordinator", "learner", "auditor", *(f"{place:064x}" for place in range(1, hosts + 1))]
         self.generator = np.random.default_rng(seed)
         self.journals: dict[str, list[Entry]] = defaultdict(list)
@@ -76,8 +87,7 @@ class Model:
         return self.make_users(name, log, UsersPart)
 
     def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:
-        settings = self.scenario.coins
-        coins = KeptCoins(make_coins(settings.source, settings.seed), self.coins[name])
+        coins = KeptCoins(self._tossed, self.coins[name])
         parameters = parameters_of(self.scenario, len(self.dataset.classes))
         return kind(name, log, self.scenario, self.dataset, parameters, coins)
 
