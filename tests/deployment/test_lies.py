@@ -149,7 +149,7 @@ def test_a_report_of_someone_who_was_never_assigned_does_not_count() -> None:
     assert reports(model)
     assert not share & reports(model).keys()
     assert refused(model, "learner", kind="report", count=len(share))
-    assert model.summary()["accuracy"] is not None
+    assert model.summary().accuracy is not None
 
 
 def test_reports_after_the_results_are_written_change_nothing() -> None:
