@@ -28,7 +28,7 @@ from p2p_labeldp.privacy import Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees, headline
+from p2p_labeldp.runs.guarantees import Circumstances, Table, guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, stated, write_results
 from p2p_labeldp.runs.summary import Summary
@@ -146,8 +146,7 @@ def _circumstances(resolved: Resolved, outcome: Outcome) -> Circumstances:
     small = int(sizes[sizes < parameters.minimum_size].sum())
     # Some members of a cluster may have gone on where others, who distrusted it, made no noise.
     distrusted = any(counts.get("abstained", 0) > small for counts in outcome.outcomes)
-    taking_part = cluster_sizes(outcome.clusters, parameters, outcome.missing)
-    return Circumstances(taking_part, resolved.delta, distrusted=distrusted)
+    return Circumstances.of(outcome, parameters, resolved.delta, distrusted=distrusted)
 
 
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:

@@ -72,24 +72,25 @@ def _curve(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances, f
 
 
 def _basis(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances) -> _Basis | None:
-    if plan.holder is not Holder.PEERS or view not in VIEWS or not found.sizes:
+    sizes = found.seen(view)
+    if plan.holder is not Holder.PEERS or view not in VIEWS or not sizes:
         return None
     parameters = plan.parameters
     fresh = parameters.fresh
-    if guarantee.cluster_size is None or (view not in CLOSED_FORM and any(found.sizes.values())):
+    if guarantee.cluster_size is None or (view not in CLOSED_FORM and any(sizes.values())):
         return _Basis([account(View.AUDITOR, parameters, cluster_size=1)], "flips", CHEAP if fresh else LINEAR)
     if view in CLOSED_FORM:
-        accounts = [cluster_account(view, size, parameters, found) for size in found.sizes]
+        accounts = [cluster_account(view, size, parameters, found) for size in sizes]
         return _Basis([max(accounts, key=lambda one: one.profile.chance)], "account", FEW if fresh else LINEAR)
     worst = guarantee.cluster_size
     if fresh or worst > LARGE:
         return None
-    some = list(found.sizes) if len(found.sizes) <= 3 else [min(found.sizes), max(found.sizes)]
+    some = list(sizes) if len(sizes) <= 3 else [min(sizes), max(sizes)]
     chosen = sorted({worst, *(size for size in some if size <= MIDDLE)})
     points = CHEAP if view == View.SHUFFLE else MANY if chosen[-1] <= SMALL else FEW
     points = points if len(chosen) == 1 else max(7, points * 5 // 4 // len(chosen))
     accounts = [cluster_account(view, size, parameters, found) for size in chosen]
-    return _Basis(accounts, "account", points, () if len(chosen) == len(found.sizes) else tuple(chosen))
+    return _Basis(accounts, "account", points, () if len(chosen) == len(sizes) else tuple(chosen))
 
 
 def _sampled(basis: _Basis, guarantee: Guarantee, floor: float, points: int) -> dict[float, float]:

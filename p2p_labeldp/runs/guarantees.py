@@ -16,11 +16,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
 from p2p_labeldp.privacy import VIEWS, Account, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
@@ -47,6 +49,24 @@ class Circumstances:
     """The most colluders that a cluster of a size holds; empty where nobody colludes, and one is assumed."""
     distrusted: bool = False
     """Whether users of large enough clusters abstained, so that others may be fewer than they think."""
+    reported: Mapping[int, int] | None = None
+    """As ``sizes``, of what was reported: a cluster that was withheld reported nothing after somebody went missing."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, parameters: Parameters, delta: float, **facts: Any) -> Circumstances:
+        """Those of a finished exchange."""
+        sizes = cluster_sizes(outcome.clusters, parameters, outcome.missing)
+        held = set(outcome.withheld)
+        counted = [user for user in outcome.missing if int(outcome.clusters[user]) not in held]
+        reported = cluster_sizes(outcome.clusters, parameters, counted) if held else None
+        return cls(sizes, delta, reported=reported, **facts)
+
+    def seen(self, view: View) -> Mapping[int, int]:
+        """The sizes that count for a view: who sees reports alone learns nothing of what was not released."""
+        return self.sizes if self.reported is None or view not in _REPORTS_ALONE else self.reported
+
+
+_REPORTS_ALONE = (View.LEARNER, View.SHUFFLE)
 
 
 def cluster_sizes(clusters: NDArray[np.integer], parameters: Parameters, missing: Iterable[int] = ()) -> dict[int, int]:
@@ -94,8 +114,11 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
         )
-    sizes, colluders = tuple(sorted(found.sizes.items())), tuple(sorted(found.colluders.items()))
-    return {view: _honest(view, plan.parameters, sizes, colluders, found.delta) for view in views}
+    colluders = tuple(sorted(found.colluders.items()))
+    return {
+        view: _honest(view, plan.parameters, tuple(sorted(found.seen(view).items())), colluders, found.delta)
+        for view in views
+    }
 
 
 @lru_cache(maxsize=512)

@@ -134,10 +134,11 @@ def _summary(
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
-    sizes = cluster_sizes(outcome.clusters, resolved.plan.parameters, outcome.missing)
-    pooling = colluding(executed.assignments)
-    found = Circumstances(
-        sizes,
+    parameters, pooling = resolved.plan.parameters, colluding(executed.assignments)
+    sizes = cluster_sizes(outcome.clusters, parameters)
+    found = Circumstances.of(
+        outcome,
+        parameters,
         resolved.delta,
         misbehaving=tuple(misbehaving(executed.assignments)),
         replaced=asked.prepare is not None,
