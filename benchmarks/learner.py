@@ -144,15 +144,9 @@ def table(times: int, data_dir: Path | None) -> None:
     print(f"saga over ours, to the target: {slow / best['ours, to the target']['seconds']:.1f}")
 
 
-def default_folder() -> Path | None:
-    """Data beside the repository, where the environment names no place; None leaves it to the loader."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    return beside if "P2P_LABELDP_DATA" not in os.environ and beside.is_dir() else None
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, default=default_folder())
+    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--measure", nargs=2, metavar=("WHAT", "PASSES"), help=argparse.SUPPRESS)
     options = parser.parse_args()

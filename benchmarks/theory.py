@@ -13,7 +13,7 @@ import argparse
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -26,15 +26,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from p2p_labeldp.mechanisms.catalogue import LabelMechanism, Noisy, make_mechanism
 
 from p2p_labeldp.data import Dataset, kmeans_clusters, load
 from p2p_labeldp.data.quality import phi
-from p2p_labeldp.learning import fit_softmax, one_hot
-from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange
-from p2p_labeldp.mechanisms.centralized import corrected_targets
+from p2p_labeldp.learning import Reports, fit_softmax, targets_of
+from p2p_labeldp.mechanisms import Plan, SeededCoins, make_plan, release
+from p2p_labeldp.mechanisms.coins import SeededRandomness
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters, account
-from p2p_labeldp.scenario import Data
+from p2p_labeldp.scenario import Data, Learner
 
 L2 = 1e-4
 TESTS = 20_000
@@ -49,37 +49,33 @@ def synthetic(users: int, **settings: float) -> Dataset:
     return load(Data(name="synthetic", users=users, test_fraction=fraction, **made), DATA_SEED)
 
 
-def excess_risk(data: Dataset, noisy: Noisy) -> float:
+def released(plan: Plan, labels: NDArray[np.int64], clusters: NDArray[np.int64], seed: int) -> Reports:
+    """What the learner receives."""
+    seen = release(plan, labels, clusters, SeededCoins(seed), SeededRandomness(np.random.default_rng(seed)))
+    users, noisy = seen.rounds[0]
+    return Reports(users, noisy.astype(np.int64), clusters, seen.shares)
+
+
+def excess_risk(data: Dataset, plan: Plan, clusters: NDArray[np.int64], seed: int, correct: bool) -> float:
     """Of the model fitted to what was released: E_x of sum_y p(y|x) log(p(y|x) / model(y|x))."""
-    targets = one_hot(noisy.labels, data.label_count) if noisy.targets is None else noisy.targets
-    model = fit_softmax(data.features[noisy.users], targets, L2, max_iterations=300, tolerance=1e-10)
+    settings = Learner(l2=L2, correct_flips=correct)
+    found = targets_of(plan, settings, data.features, released(plan, data.labels, clusters, seed))
+    model = fit_softmax(data.features[found.users], found.targets, L2, max_iterations=300, tolerance=1e-10)
     predicted = np.maximum(model.predict_proba(data.test_features), 1e-300)
     truth = data.test_conditional
     return float((truth * np.log(np.maximum(truth, 1e-300) / predicted)).sum(axis=1).mean())
 
 
-def typical_excess(data: Dataset, release: Callable[[np.random.Generator], Noisy], trials: int) -> float:
+def typical_excess(
+    data: Dataset, plan: Plan, clusters: NDArray[np.int64], trials: int, *, correct: bool = True
+) -> float:
     """The median: where little is left of the labels, a corrected loss can run away in single trials."""
-    return float(np.median([excess_risk(data, release(np.random.default_rng(trial))) for trial in range(trials)]))
+    return float(np.median([excess_risk(data, plan, clusters, trial, correct) for trial in range(trials)]))
 
 
-def released(mechanism: LabelMechanism, data: Dataset, clusters: NDArray[np.int64]) -> Callable[..., Noisy]:
-    return lambda generator: mechanism.release(data.labels, clusters, generator)
-
-
-def exchanged(data: Dataset, clusters: NDArray[np.int64], alpha: float, correct: bool) -> Callable[..., Noisy]:
+def exchanged(data: Dataset, alpha: float) -> Plan:
     """The peer-to-peer mechanism at a given alpha; what that costs is of no interest here."""
-    rosters, parameters = Rosters.of(clusters), Parameters(alpha, 1.0, data.label_count)
-    uniform = np.full(data.label_count, 1 / data.label_count)
-
-    def release(generator: np.random.Generator) -> Noisy:
-        coins = SeededCoins(int(generator.integers(2**63)))
-        seen = next(exchange(data.labels, rosters, parameters, coins))
-        labels = seen.labels.astype(np.int64)
-        beta = alpha * data.label_count / (data.label_count - 1)
-        return Noisy(seen.users, labels, corrected_targets(labels, uniform, beta) if correct else None)
-
-    return release
+    return exchange_of(Parameters(alpha, 1.0, data.label_count))
 
 
 def show(title: str, name: str, values: Sequence[float], series: Series) -> None:
@@ -129,8 +125,8 @@ def against_users(out: Path, quick: bool) -> None:
             found = []
             for part in parts:
                 sizes = np.bincount(part.given_clusters)
-                mechanism = make_mechanism(kind, epsilon=epsilon, label_count=2, cluster_sizes=sizes, **options)
-                found.append(typical_excess(part, released(mechanism, part, part.given_clusters), 1))
+                plan = make_plan(kind, epsilon=epsilon, labels=2, sizes=sizes.tolist(), **options)
+                found.append(typical_excess(part, plan, part.given_clusters, 1))
             series[name].append(float(np.median(found)))
     show(f"Excess risk against the number of users, total epsilon {epsilon:g}", "users", counts, series)
     figure, axes = canvas()
@@ -169,10 +165,10 @@ def against_phi(out: Path, quick: bool) -> None:
         clusters = kmeans_clusters(data.features, count, 20, DATA_SEED).assignment
         measured.append(phi(data.conditional, clusters))
         sizes = np.bincount(clusters)
-        central = make_mechanism("cluster_rr", epsilon=epsilon, label_count=2, cluster_sizes=sizes, tau=tau)
-        series["cluster_rr, tau = .01"].append(typical_excess(data, released(central, data, clusters), trials))
+        central = make_plan("cluster_rr", epsilon=epsilon, labels=2, sizes=sizes.tolist(), tau=tau)
+        series["cluster_rr, tau = .01"].append(typical_excess(data, central, clusters, trials))
         series["peer_to_peer, alpha = .02, corrected"].append(
-            typical_excess(data, exchanged(data, clusters, 0.02, correct=True), trials)
+            typical_excess(data, exchanged(data, 0.02), clusters, trials)
         )
     show(f"Excess risk against phi, {users} users, total epsilon {epsilon:g} for cluster_rr", "phi", measured, series)
     figure, axes = canvas()
@@ -192,7 +188,7 @@ def against_alpha(out: Path, quick: bool) -> None:
     series: Series = {"peer_to_peer as in the paper": [], "with the flips corrected": []}
     for alpha in alphas:
         for name, correct in zip(series, (False, True), strict=True):
-            series[name].append(typical_excess(data, exchanged(data, clusters, alpha, correct), trials))
+            series[name].append(typical_excess(data, exchanged(data, alpha), clusters, trials, correct=correct))
     show(f"Excess risk against alpha, {users} users", "alpha", alphas, series)
     figure, axes = canvas()
     lines(axes, alphas, series)
@@ -218,8 +214,8 @@ def against_epsilon(out: Path, quick: bool) -> None:
     series: Series = {name: [] for name in kinds}
     for epsilon in epsilons:
         for name, (kind, options) in kinds.items():
-            mechanism = make_mechanism(kind, epsilon=epsilon, label_count=2, cluster_sizes=sizes, **options)
-            series[name].append(typical_excess(data, released(mechanism, data, clusters), trials))
+            plan = make_plan(kind, epsilon=epsilon, labels=2, sizes=sizes.tolist(), **options)
+            series[name].append(typical_excess(data, plan, clusters, trials))
     show(f"Excess risk against total epsilon, {users} users", "epsilon", epsilons, series)
     figure, axes = canvas()
     lines(axes, epsilons, series)
@@ -240,14 +236,12 @@ def association(kind: str, options: dict[str, float], epsilon: float, size: int,
     """
     clusters_count = 200
     clusters = np.repeat(np.arange(clusters_count), size)
-    mechanism = make_mechanism(
-        kind, epsilon=epsilon, label_count=labels, cluster_sizes=np.full(clusters_count, size), **options
-    )
+    plan = make_plan(kind, epsilon=epsilon, labels=labels, sizes=[size] * clusters_count, **options)
     hits = said = 0
     for seed in range(sets):
         generator = np.random.default_rng(seed)
         true = generator.permuted(np.tile(np.arange(labels), (clusters_count, 1)), axis=1)[:, :size]
-        noisy = mechanism.release(true.ravel(), clusters, generator).labels
+        noisy = released(plan, true.ravel(), clusters, seed).labels
         model, truth = (np.zeros((clusters_count, labels), dtype=bool) for _ in range(2))
         model[clusters, noisy] = True
         truth[clusters, true.ravel()] = True

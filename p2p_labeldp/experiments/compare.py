@@ -20,6 +20,7 @@ from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Plan
+from p2p_labeldp.experiments.sweeps.plan import seeded
 from p2p_labeldp.privacy import View
 from p2p_labeldp.scenario import MECHANISMS, Scenario, check_override, replace
 
@@ -106,8 +107,6 @@ def comparison(
             raise RequestError(f"--epsilons {epsilon:g} is not allowed; each must be above 0 and at most 100")
     if trials < 1:
         raise RequestError(f"--trials {trials} is not allowed; it must be at least 1")
-    if scenario.coins.source == "system":
-        raise RequestError('coins.source = "system" has no seeds; a comparison needs --set coins.source=seeded')
     if counts and scenario.clusters.method == "given":
         raise RequestError("--vary clusters: clusters.method = given looks for none")
     named = [
@@ -119,7 +118,7 @@ def comparison(
     between = dict.fromkeys(key for each in named for key in each if key not in (KIND, EPSILON, COUNT))
     keys = (KIND, *between, EPSILON, *((COUNT,) if counts else ()))
     settings = tuple(tuple(each.get(key) for key in keys) for each in named)
-    fixed = replace(scenario, data__seed=scenario.data_seed)
+    fixed = replace(seeded(scenario, "a comparison"), data__seed=scenario.data_seed)
     plan = Plan(fixed, keys, settings, trials, "vectorized", None)
     plan.require_installed()
     for setting in range(len(settings)):

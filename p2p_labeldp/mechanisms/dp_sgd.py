@@ -17,13 +17,13 @@ lowers P_g'(S) until the two are opposite. Then S is a half-line x > c, and leng
 lengthening g' lowers P_g'(S). Dominating pairs compose, also adaptively. Adding or removing an example is the weaker
 relation that DP-SGD is usually quoted for; at equal noise its epsilon is about half.
 
-**Defaults come from public numbers and synthetic data**, never from a data set that results are shown for. Gradient
-descent towards a point at distance R, with stochastic gradients of mean square G^2, has its best guarantee at the rate
-R / (G sqrt(steps)). Here G^2 is at most about C^2 (1 + p (noise_multiplier / batch)^2) for p weights, all of them
-public; the rate is that with R = ``REACH``. The reach, the ten passes and the batch of a tenth of the examples are the
-round numbers that did best, or within .003 of it, on average over synthetic worlds of several sizes, dimensions and
-scales at epsilon .1, .5 and 2 (``benchmarks/dp_sgd.py``). C = 1 only sets the unit: features are of the order of 1, so
-nearly all gradients are clipped, and the rate is in units of 1/C.
+**Defaults come from public numbers and synthetic data**, never from a data set that results are shown for. Stochastic
+gradient descent towards a point at distance R, with gradients of variance V, balances the two at a rate of
+R / sqrt(V steps). Here V is at most C^2 (1 / batch + p (noise_multiplier / batch)^2) for p weights: sampling, then
+noise, all of it public; the rate is that with R = ``REACH``. The reach, the ten passes and the batch of a tenth of the
+examples are the round numbers that did best, or within .003 of it, on average over synthetic worlds of several sizes,
+dimensions and scales at epsilon .1, .5 and 2 (``benchmarks/dp_sgd.py``). C = 1 only sets the unit: features are of the
+order of 1, so nearly all gradients are clipped, and the rate is in units of 1/C.
 
 **Noise is calibrated by privacy loss distributions** (dp-accounting, the extra ``accounting``), which round up: the
 epsilon spent is never above the target, and at least .999 of it unless a noise multiplier of 0.02 already spends less.
@@ -82,8 +82,8 @@ class Steps:
         """The learning rate of a model with so many weights, at this expected batch size."""
         if self.learning_rate is not None:
             return self.learning_rate
-        noise = weights * (self.noise_multiplier / batch) ** 2
-        return REACH / (self.clip * math.sqrt(self.steps * (1 + noise)))
+        variance = 1 / batch + weights * (self.noise_multiplier / batch) ** 2
+        return REACH / (self.clip * math.sqrt(self.steps * variance))
 
 
 def plan_steps(

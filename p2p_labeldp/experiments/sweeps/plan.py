@@ -123,9 +123,16 @@ class Plan:
                 failures.append(Failure(setting, replicate, scenario))
                 continue
             seed = self.seed(setting, replicate)
-            coins = dataclasses.replace(scenario.coins, source="seeded", seed=seed)
+            coins = dataclasses.replace(scenario.coins, seed=seed)
             jobs.append(Job(setting, replicate, seed, dataclasses.replace(scenario, coins=coins)))
         return jobs, failures
+
+
+def seeded(scenario: Scenario, what: str) -> Scenario:
+    """The scenario with coins from seeds, which are spawned from its own. RequestError where it asks for others."""
+    if scenario.coins.source == "system":
+        raise RequestError(f'coins.source = "system" has no seeds; {what} needs --set coins.source=seeded')
+    return dataclasses.replace(scenario, coins=dataclasses.replace(scenario.coins, source="seeded"))
 
 
 def make_plan(
@@ -148,8 +155,7 @@ def make_plan(
     for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
         if value is not None and value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
-    if scenario.coins.source == "system":
-        raise RequestError('coins.source = "system" has no seeds; a sweep needs --set coins.source=seeded')
+    scenario = seeded(scenario, "a sweep")
     axes = [_axis(text) for text in vary]
     keys, lines = _listed(listed) if listed is not None else ((), [()])
     for key, _ in axes:
