@@ -291,8 +291,9 @@ class Node:
 
     def _at_work(self) -> bool:
         """Whether the one that the coordinator waits for is there, and takes its time over the results."""
-        phase = self._part.phase if isinstance(self._part, CoordinatorPart) else ""
-        return {TRACING: "auditor", WRITING: "learner"}.get(phase) in self._transport.connected
+        if not isinstance(self._part, CoordinatorPart):
+            return False
+        return {TRACING: "auditor", WRITING: "learner"}.get(self._part.phase, "") in self._transport.connected
 
     async def _take(self, arrivals: list[Any]) -> None:
         now = time.time()
