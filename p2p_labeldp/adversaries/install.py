@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.adversaries.record import Assignment, Setup, adversary_of
+from p2p_labeldp.adversaries.kinds import adversary_of
+from p2p_labeldp.adversaries.record import Assignment, Setup
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import View
 from p2p_labeldp.protocol.user import User

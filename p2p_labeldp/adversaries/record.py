@@ -6,7 +6,6 @@ every other room asks the record. Its keys are declared in ``scenario.entries``.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -20,7 +19,7 @@ from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import ADVERSARIES, Entry, Scenario
+from p2p_labeldp.scenario import Entry, Scenario
 
 
 class Examples(Protocol):
@@ -99,10 +98,3 @@ class Adversary:
     """Whether its users are drawn from the victim's cluster."""
     alone: str = ""
     """The party that it is, where there is one of a kind: the coordinator or the learner."""
-
-
-def adversary_of(entry: Entry) -> Adversary:
-    """The record of an entry's kind."""
-    assert entry.name in ADVERSARIES, entry.name
-    found: Adversary = importlib.import_module(f"p2p_labeldp.adversaries.kinds.{entry.name}").ADVERSARY
-    return found

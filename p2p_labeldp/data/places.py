@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from p2p_labeldp.data.record import Places, data_set_of
+from p2p_labeldp.data.record import Places
+from p2p_labeldp.data.sets import data_set_of
 from p2p_labeldp.scenario import Data
 
 

@@ -6,15 +6,13 @@ of ``[data]`` it reads, and whether it ships with the package, stands beside its
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from p2p_labeldp.data.dataset import Dataset, Source
 from p2p_labeldp.data.files import find
-from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import DATA_SETS, Data
+from p2p_labeldp.scenario import Data
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,6 @@ class DataSet:
     targets: Mapping[str, Target] = field(default_factory=dict)
     places: Callable[[Data, Path | None], Places] = lambda data, data_dir: {}
     """The files that it reads."""
-
-
-def data_set_of(name: str) -> DataSet:
-    """The record of the data set that ``data.name`` calls so."""
-    if name not in DATA_SETS:
-        raise RequestError(f"data.name is {name!r}; allowed are {', '.join(DATA_SETS)}")
-    found: DataSet = importlib.import_module(f"p2p_labeldp.data.sets.{name}").DATA_SET
-    return found
 
 
 def files_in(folder: str, *groups: tuple[str, ...]) -> Callable[[Data, Path | None], Places]:

@@ -21,7 +21,8 @@ from p2p_labeldp.adversaries.attacks import ATTACKS
 from p2p_labeldp.adversaries.bounds import Bounds
 from p2p_labeldp.adversaries.game import GameResult, judge
 from p2p_labeldp.adversaries.install import replaced
-from p2p_labeldp.adversaries.record import Assignment, Measured, adversary_of
+from p2p_labeldp.adversaries.kinds import adversary_of
+from p2p_labeldp.adversaries.record import Assignment, Measured
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.engines.actors import Simulation

@@ -30,9 +30,9 @@ from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms import Plan, make_plan
 from p2p_labeldp.mechanisms.coins import SeededCoins, SeededRandomness
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-from p2p_labeldp.mechanisms.plan import Plan, make_plan
 from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import Purpose, stream

@@ -12,8 +12,6 @@ released and for neighbours that differ in one label; where that cannot be, the 
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,12 +25,10 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins, Randomness
 from p2p_labeldp.mechanisms.exchange import Rosters, exchange, flip
 from p2p_labeldp.privacy import Guarantee, Parameters, Relation, View
-from p2p_labeldp.scenario import MECHANISMS
 
 Labels = NDArray[np.int64]
 Shares = NDArray[np.float64]
 
-LEAST_EPSILON, MOST_EPSILON = 1e-9, 700.0  # beyond, 1 - lambda or e^epsilon leaves what float64 can tell
 LARGEST_DELTA = 1e-3
 POOLED_FROM = 0.9
 """Labels drawn anew at least this often are nearly exchangeable within their cluster: what a label tells of its own
@@ -151,57 +147,6 @@ class Mechanism:
     """A module that an extra installs."""
     extra: str = ""
     """That extra."""
-
-
-def mechanism_of(kind: str) -> Mechanism:
-    """The record of the mechanism that ``mechanism.kind`` calls so."""
-    if kind not in MECHANISMS:
-        raise RequestError(f"mechanism.kind is {kind!r}; one of {', '.join(MECHANISMS)}")
-    found: Mechanism = importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM
-    return found
-
-
-def require_installed(kind: str) -> None:
-    """Raise RequestError where the mechanism needs an extra that is missing: before anything is computed."""
-    record = mechanism_of(kind)
-    if record.needs and importlib.util.find_spec(record.needs) is None:
-        raise RequestError(f"mechanism.kind = {kind} needs {record.needs}: pip install 'p2p-labeldp[{record.extra}]'")
-
-
-def make_plan(
-    kind: str,
-    *,
-    labels: int,
-    sizes: Iterable[int],
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    parameters: Parameters | None = None,
-    **options: Any,
-) -> Plan:
-    """The plan of a mechanism that spends (epsilon, delta) on clusters of these sizes, one for each cluster.
-
-    Without an epsilon (None or 0) its parameters must be given, and what they spend is stated. ``parameters`` are those
-    of the exchange: theta, rounds, noise, minimum size.
-    """
-    record = mechanism_of(kind)
-    for name in options:
-        if name not in record.options:
-            allowed = ", ".join(record.options) or "none"
-            raise RequestError(f"mechanism.{name} is no option of {kind}; allowed are: {allowed}")
-    if labels < 2:
-        raise RequestError(f"data has {labels} label; a mechanism needs at least 2")
-    if epsilon is not None and epsilon != 0 and not LEAST_EPSILON <= epsilon <= MOST_EPSILON and kind != "none":
-        raise RequestError(f"mechanism.epsilon is {epsilon}; a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
-    if not 0 <= delta < 1:
-        raise RequestError(f"privacy.delta is {delta}; at least 0 and less than 1")
-    shared = parameters or Parameters(0.0, labels=labels)
-    everyone = sorted(int(size) for size in sizes)
-    if everyone and everyone[0] < 0:
-        raise RequestError("cluster sizes must not be below 0")
-    taking_part = [size for size in everyone if size >= max(1, shared.minimum_size)]
-    distinct = tuple(sorted(set(taking_part)))
-    asked = float(epsilon) if epsilon else None
-    return record.plan(Request(kind, labels, distinct, sum(taking_part), asked, float(delta), shared, options))
 
 
 @dataclass(frozen=True, eq=False)

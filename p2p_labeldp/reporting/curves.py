@@ -50,7 +50,7 @@ def draw_curves(curves: Mapping[str, Curve], path: Path, *, title: str = "", del
 
 def main(path: str) -> None:
     """The figure of docs/privacy.md."""
-    from p2p_labeldp.mechanisms.plan import make_plan
+    from p2p_labeldp.mechanisms import make_plan
     from p2p_labeldp.privacy import Parameters
     from p2p_labeldp.reporting.guarantees import short
     from p2p_labeldp.runs.curves import curves

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.plan import Plan, make_plan, mechanism_of
+from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import MECHANISMS, Scenario, replace
 

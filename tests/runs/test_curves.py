@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from p2p_labeldp.mechanisms import Plan
-from p2p_labeldp.mechanisms.plan import make_plan
+from p2p_labeldp.mechanisms import Plan, make_plan
 from p2p_labeldp.privacy import VIEWS, Account, Guarantee, Parameters, View, account
 from p2p_labeldp.runs.curves import chords, curves, implied, least_delta
 from p2p_labeldp.runs.guarantees import Circumstances, Table, guarantees

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from p2p_labeldp.adversaries.record import adversary_of
+from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import run

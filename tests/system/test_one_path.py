@@ -1,0 +1,180 @@
+"""One data set, clustering, seed and parameters: the same accuracy, epsilon, delta and noisy labels, whoever is asked.
+
+Everyone is held against the vectorized engine, digit for digit, for every mechanism that they have. Rows of sweeps and
+comparisons have seeds of their own, which follow from their settings; here these are set to the one that all share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from deployment_model import Model
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from p2p_labeldp.data import load
+from p2p_labeldp.engines.outcome import Outcome
+from p2p_labeldp.estimator import LabelPrivateClassifier, run_vectorized
+from p2p_labeldp.experiments.compare import comparison, parse_curve
+from p2p_labeldp.experiments.sweeps import Plan, Sweep, make_plan, sweep
+from p2p_labeldp.privacy import View
+from p2p_labeldp.runs import Run, Summary
+from p2p_labeldp.runs.run import run
+from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
+
+SEED, EPSILON = 11, 1.5
+DIGITS = """
+[data]
+name = "digits"
+users = 300
+[clusters]
+count = 3
+minimum_size = 20
+"""
+LABELS = {"two labels": "parity", "ten labels": "class"}
+# A curator who publishes shares that the learner undoes, and users who keep to themselves what they got.
+OPTIONS: dict[str, dict[str, float]] = {"centralized": {"tau": 0.05, "beta": 0.5}, "peer_to_peer": {"theta": 0.8}}
+
+
+class Found(NamedTuple):
+    """What all must agree on."""
+
+    accuracy: float
+    epsilon: float
+    delta: float
+    noisy_sha256: str
+
+
+def scenario_of(kind: str, labels: str) -> Scenario:
+    settings: dict[str, Any] = {"mechanism.kind": kind, "data.target": LABELS[labels]}
+    settings |= {f"mechanism.{name}": value for name, value in OPTIONS.get(kind, {}).items()}
+    if MECHANISMS[kind].epsilon:
+        settings["mechanism.epsilon"] = EPSILON
+    return parse_scenario(DIGITS, "digits", [f"{key}={value}" for key, value in settings.items()], SEED)
+
+
+def of_summary(summary: Summary) -> Found:
+    stated = summary.privacy[View.MODEL if View.MODEL in summary.privacy else View.LEARNER]
+    assert summary.accuracy is not None
+    return Found(summary.accuracy, stated.epsilon, stated.delta, summary.noisy_sha256)
+
+
+@cache
+def by_arrays(kind: str, labels: str) -> Run:
+    return run(scenario_of(kind, labels), engine="vectorized")
+
+
+def by_actors(scenario: Scenario, hosting: str) -> Found:
+    return of_summary(run(scenario, engine="actors", hosting=hosting).summary)
+
+
+def by_deployment(scenario: Scenario) -> Found:
+    model = Model(scenario, hosts=3)
+    model.run()
+    return of_summary(model.summary())
+
+
+def of_row(found: Sweep) -> Found:
+    assert not found.failures
+    (row,) = found.rows
+    view = View.MODEL if row.get(f"epsilon.{View.MODEL}") is not None else View.LEARNER
+    numbers = (float(row[name]) for name in ("accuracy", f"epsilon.{view}", f"delta.{view}"))
+    return Found(*numbers, str(row["noisy_sha256"]))
+
+
+def by_sweep(scenario: Scenario, folder: Path) -> Found:
+    plan = make_plan(scenario, ["learner.l2=0.0001"], seeds=1, engine="vectorized")
+    return of_row(sweep(plan, folder, workers=1))
+
+
+def by_comparison(scenario: Scenario, folder: Path) -> Found:
+    kind = scenario.mechanism.kind
+    options = ",".join(f"{name}={value}" for name, value in OPTIONS.get(kind, {}).items())
+    plan = comparison(scenario, [parse_curve(f"{kind}:{options}")], [EPSILON], trials=1)
+    return of_row(sweep(plan, folder, workers=1))
+
+
+class Known(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """A clusterer that has been told."""
+
+    def __init__(self, clusters: Any = None) -> None:
+        self.clusters = clusters
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self.clusters
+        return found
+
+
+def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyPatch) -> Found:
+    """Given the features and the clusters of the run; what it releases is seen on the way."""
+    assert reference.outcome is not None
+    kind, released = scenario.mechanism.kind, list[Outcome]()
+
+    def watched(*arguments: Any) -> Outcome:
+        released.append(run_vectorized(*arguments))
+        return released[-1]
+
+    monkeypatch.setattr("p2p_labeldp.estimator.run_vectorized", watched)
+    dataset = load(scenario.data, SEED)
+    classifier = LabelPrivateClassifier(
+        kind,
+        epsilon=EPSILON if MECHANISMS[kind].epsilon else None,
+        clusterer=Known(reference.outcome.clusters),
+        random_state=SEED,
+        min_cluster_size=1,
+        mechanism_options=OPTIONS.get(kind),
+    ).fit(dataset.features, dataset.labels)
+    accuracy = float(classifier.score(dataset.test_features, dataset.test_labels))
+    stated = classifier.privacy_
+    return Found(accuracy, stated.epsilon, stated.delta, released[0].sha256())
+
+
+Way = Callable[[Scenario, Path, pytest.MonkeyPatch, Run], Found]
+WAYS: dict[str, tuple[Way, list[str]]] = {
+    "actors": (lambda scenario, *_: by_actors(scenario, "user"), list(MECHANISMS)),
+    "actors by cluster": (lambda scenario, *_: by_actors(scenario, "cluster"), list(MECHANISMS)),
+    "deployment": (lambda scenario, *_: by_deployment(scenario), ["peer_to_peer"]),
+    "sweep": (lambda scenario, folder, *_: by_sweep(scenario, folder), list(MECHANISMS)),
+    "comparison": (
+        lambda scenario, folder, *_: by_comparison(scenario, folder),
+        [kind for kind, reads in MECHANISMS.items() if reads.epsilon],
+    ),
+    "estimator": (
+        lambda scenario, _, patch, reference: by_estimator(scenario, reference, patch),
+        list(MECHANISMS),
+    ),
+}
+CASES = [
+    pytest.param(kind, labels, way, id=f"{kind}-{labels}-{way}")
+    for kind in MECHANISMS
+    for labels in LABELS
+    for way, (_, kinds) in WAYS.items()
+    if kind in kinds
+]
+
+
+@pytest.mark.parametrize(("kind", "labels", "way"), CASES)
+def test_all_ways_give_the_same(
+    kind: str, labels: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plan, "seed", lambda self, setting, replicate: SEED)
+    reference = by_arrays(kind, labels)
+    found = WAYS[way][0](scenario_of(kind, labels), tmp_path / "sweep", monkeypatch, reference)
+    assert found == of_summary(reference.summary)
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_what_is_compared_has_something_to_say(labels: str) -> None:
+    """No mechanism's noisy labels, epsilon and accuracy are another's, but for those that release true labels."""
+    found = {kind: of_summary(by_arrays(kind, labels).summary) for kind in MECHANISMS}
+    assert len({each.noisy_sha256 for each in found.values()}) == len(MECHANISMS) - 1
+    assert found["none"].noisy_sha256 == found["dp_sgd"].noisy_sha256
+    assert len(set(found.values())) == len(MECHANISMS)
+    for kind, reads in MECHANISMS.items():
+        if reads.epsilon:
+            assert 0.99 * EPSILON <= found[kind].epsilon <= EPSILON

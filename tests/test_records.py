@@ -1,0 +1,244 @@
+"""One noun, one record: every table that is keyed by a noun has all of its members, and nothing else.
+
+Whoever adds a mechanism, a view, a message, a data set, an adversary, a fault or an engine and forgets one of the
+places that must know it is told here which. A module that nobody can name is found too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import p2p_labeldp
+from p2p_labeldp.adversaries.kinds import adversary_of
+from p2p_labeldp.adversaries.record import Adversary
+from p2p_labeldp.audit import invariants, rules, views
+from p2p_labeldp.cli import account as cli_account
+from p2p_labeldp.cli.run import _ENGINES as OFFERED
+from p2p_labeldp.data import data_set_of
+from p2p_labeldp.data.record import DataSet
+from p2p_labeldp.estimator import LabelPrivateClassifier
+from p2p_labeldp.experiments.compare import AS_PRINTED
+from p2p_labeldp.experiments.games import play
+from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
+from p2p_labeldp.mechanisms.plan import Mechanism
+from p2p_labeldp.network import faults
+from p2p_labeldp.privacy import RECORDS, VIEWS, Parameters, View, account
+from p2p_labeldp.protocol import messages
+from p2p_labeldp.protocol.messages import KINDS, PARTIES, Fault
+from p2p_labeldp.reporting import comparison, words
+from p2p_labeldp.runs.execute import Engine, Hosting
+from p2p_labeldp.runs.summary import Summary
+from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, FAULTS, MECHANISMS, TARGETS, Data, Scenario, make_entry
+
+PACKAGE = Path(p2p_labeldp.__file__).parent
+DOCS = PACKAGE.parent / "docs"
+PEERS = "peer_to_peer"
+
+
+def modules_with(record: str, folder: str) -> set[str]:
+    """The modules of a room that declare a record of this name."""
+    declares = re.compile(rf"^{record}\b", re.MULTILINE)
+    return {path.stem for path in (PACKAGE / folder).glob("*.py") if declares.search(path.read_text(encoding="utf-8"))}
+
+
+def rows_of(document: str, heading: str) -> dict[str, list[str]]:
+    """The first table under a heading: what its first column names, with the other cells."""
+    text = (DOCS / document).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0].strip("`"): row[1:] for row in cells}
+
+
+def assert_complete(table: Collection[str], members: Collection[str]) -> None:
+    """As sets, so that what is missing and what is too much are both told."""
+    assert set(map(str, table)) == set(map(str, members))
+
+
+# Mechanisms
+
+
+def plan_of(kind: str) -> Plan:
+    return make_plan(kind, labels=3, sizes=[30], epsilon=1.0, delta=1e-3)
+
+
+def test_every_mechanism_is_a_module_with_its_record() -> None:
+    assert_complete(modules_with("MECHANISM", "mechanisms"), MECHANISMS)
+    assert all(isinstance(mechanism_of(kind), Mechanism) for kind in MECHANISMS)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_what_a_scenario_may_set_is_what_a_mechanism_reads(kind: str) -> None:
+    """But for the parameters of the exchange, which all plans are given."""
+    keys = {key for key in MECHANISMS[kind].keys if key not in ("theta", "noise", "rounds")}
+    assert keys <= {option.rstrip("_") for option in mechanism_of(kind).options}
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_every_plan_states_what_it_spends_and_its_record_says_whom_it_trusts(kind: str) -> None:
+    plan = plan_of(kind)
+    assert plan.kind == kind
+    assert plan.trust == mechanism_of(kind).trust
+    assert plan.stated.view in (View.LEARNER, View.MODEL)
+    assert (plan.work is not None) == (plan.holder in (Holder.CURATOR, Holder.SHUFFLER))
+    assert MECHANISMS[kind].flips == (plan.parameters.alpha > 0)
+    assert MECHANISMS[kind].rounds == (plan.holder is Holder.PEERS)
+
+
+def test_reports_figures_and_the_estimator_know_every_mechanism() -> None:
+    assert_complete(words._HANDED.keys() | {PEERS}, MECHANISMS)
+    assert_complete(comparison.DRAWN, {*MECHANISMS, AS_PRINTED})
+    assert_complete(
+        re.findall(r"``(\w+)``", (LabelPrivateClassifier.__doc__ or "").partition("it needs")[0]), MECHANISMS
+    )
+
+
+def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol() -> None:
+    assert {plan_of(kind).holder for kind in MECHANISMS} == set(Holder)
+    assert {holder.value for holder in Holder} - {"peers"} <= PARTIES.keys()
+
+
+# Views
+
+
+def test_every_view_has_its_record() -> None:
+    assert_complete(RECORDS, View)
+    assert all(record.who and record.sees for record in RECORDS.values())
+
+
+def test_audits_filter_a_trace_for_every_view_of_the_exchange() -> None:
+    assert_complete(views.SIGHT, VIEWS)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) -> None:
+    """The likelihood ratio of each is played for an instant; whether it is right is tested elsewhere."""
+    colluders = int(view == View.COALITION)
+    parameters = Parameters(alpha=0.2)
+    assert account(view, parameters, cluster_size=6, colluders=colluders).get_epsilon(0.01).epsilon > 0
+    assert play(view, 6, parameters, 60, 1, colluders=colluders).view == view
+
+
+def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:
+    stated = {view for kind in MECHANISMS for view in plan_of(kind).privacy}
+    assert stated | set(VIEWS) | {View.USER_HOST} == set(View)
+
+
+def test_the_command_names_every_view_that_it_takes() -> None:
+    (option,) = (each for each in get_args(cli_account.View) if hasattr(each, "help"))
+    assert_complete(re.findall(r"\w+", option.help.replace(" or ", " ")), VIEWS)
+
+
+# Messages
+
+
+def test_every_message_is_audited_and_described() -> None:
+    assert_complete(rules._ROUTES, KINDS)
+    assert_complete(invariants._CHECKS, KINDS)
+    assert_complete(words.KINDS, KINDS)
+    assert_complete(rows_of("protocol.md", "Messages"), KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_and_audits_agree_on_a_message_s_fields_and_on_who_sends_it(kind: str) -> None:
+    names = {address: name for name, address in PARTIES.items()} | {"user": "user"}
+    sender, receiver, fields, meaning = rows_of("protocol.md", "Messages")[kind]
+    assert tuple(re.findall(r"`(\w+)`", fields)) == KINDS[kind]
+    assert meaning
+    for told, parties in zip((sender, receiver), rules._ROUTES[kind], strict=True):
+        if told != "anyone":
+            assert told.split(", ") == [names[party] for party in parties]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_audits_know_the_type_of_every_field(kind: str) -> None:
+    """As a trace has it: features as their number, everything that is not listed a whole number."""
+    shown = {int: int, bytes: bytes, str: str, bool: bool, messages.Features: int, Fault: str}
+    message = next(each for each in messages.MESSAGES if each.__struct_config__.tag == kind)
+    for name, hint in get_type_hints(message).items():
+        bare = hint if isinstance(hint, type) else type(get_args(hint)[0])
+        assert rules._TYPES.get(name, int) is shown[bare], name
+
+
+def test_every_fault_of_a_message_is_described() -> None:
+    assert_complete(rows_of("protocol.md", "Refusals"), Fault)
+
+
+# Data sets
+
+
+def test_every_data_set_is_a_module_with_its_record() -> None:
+    assert_complete(modules_with("DATA_SET", "data/sets"), DATA_SETS)
+    assert all(isinstance(data_set_of(name), DataSet) for name in DATA_SETS)
+
+
+def test_data_sets_read_keys_that_there_are_and_ask_questions_that_can_be_named() -> None:
+    for name, examples in DATA_SETS.items():
+        assert set(examples.keys) <= set(Data.__dataclass_fields__)
+        assert set(data_set_of(name).targets) <= set(TARGETS)
+    assert {target for name in DATA_SETS for target in data_set_of(name).targets} | {"class"} == set(TARGETS)
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_every_data_set_that_does_not_ship_says_which_files_it_reads(name: str, tmp_path: Path) -> None:
+    data = Data(name=name, path="some.csv" if name == "csv" else "")
+    assert bool(data_set_of(name).places(data, tmp_path)) != DATA_SETS[name].ships
+
+
+def test_reports_have_words_for_every_data_set() -> None:
+    assert_complete(words._DATA.keys() | {"csv"}, DATA_SETS)
+
+
+# Adversaries and faults
+
+
+def example(kind: str) -> Any:
+    keys = ADVERSARIES[kind].__dataclass_fields__
+    needed = {"victim": 3} if "victim" in keys else {}
+    chosen = {"count": 2} if "count" in keys else {}
+    return make_entry("adversaries", {"kind": kind, **needed, **chosen})
+
+
+def test_every_adversary_is_a_module_with_its_record() -> None:
+    assert_complete(modules_with("ADVERSARY", "adversaries/kinds"), ADVERSARIES)
+
+
+@pytest.mark.parametrize("kind", ADVERSARIES)
+def test_every_adversary_does_something_and_can_be_measured(kind: str) -> None:
+    entry = example(kind)
+    record = adversary_of(entry)
+    assert isinstance(record, Adversary)
+    assert record.measured(entry)
+    assert record.misbehaves == bool(record.replaces or record.install)
+    assert record.misbehaves or record.view(entry) in VIEWS
+    assert words.adversary_words(kind) != kind
+
+
+def test_every_fault_has_its_rule_and_is_described() -> None:
+    assert_complete([entry.name for entry in faults._RULES], FAULTS)
+    assert set(faults._RULES) == set(FAULTS.values())
+    assert_complete(rows_of("protocol.md", "Faults"), FAULTS)
+    assert all(words.fault_words(rule) != rule for rule in FAULTS)
+
+
+# Engines
+
+
+def test_commands_and_summaries_know_every_engine_and_hosting() -> None:
+    hints = get_type_hints(Summary)
+    assert_complete(OFFERED, Engine)
+    assert_complete(get_args(hints["engine"]), {*Engine, "deployment"})
+    assert_complete([name for each in get_args(hints["hosting"]) for name in get_args(each)], Hosting)
+
+
+# Scenarios
+
+
+def test_every_key_of_a_scenario_is_documented() -> None:
+    for section in Scenario.__dataclass_fields__.values():
+        for name, key in getattr(getattr(Scenario(), section.name), "__dataclass_fields__", {}).items():
+            assert key.metadata["doc"], f"{section.name}.{name}"
