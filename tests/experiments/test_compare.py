@@ -292,6 +292,7 @@ def test_the_model_view_counts_where_the_learner_is_trusted(whole: Sweep) -> Non
         (["compare", "--dataset", "digits", "--vary", "alpha"], "--vary"),
         (["compare", "--dataset", "digits", "--counts", "2"], "--counts"),
         (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2.5"], "--counts"),
+        (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2,9999"], "--counts 9999"),
         (["compare", "--dataset", "digits", "--mechanisms", "magic"], "--mechanisms"),
         (["compare", "--dataset", "digits", "--mechanisms", "uniform_rr uniform_rr"], "--mechanisms"),
         (["compare", "--dataset", "digits", "--label", "x"], "--label"),
