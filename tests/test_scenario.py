@@ -279,11 +279,6 @@ def test_more_clusters_than_users_are_refused() -> None:
     assert message.startswith("bad.toml: clusters.count = 6 is not allowed; it must be at most the number of users, 5")
 
 
-def test_undone_flips_need_a_weight_on_the_norm() -> None:
-    assert "learner.l2 = 0" in complaint("[learner]\nl2 = 0\ncorrect_flips = true")
-    assert parse_scenario("[mechanism]\nalpha = 0\n[learner]\nl2 = 0\ncorrect_flips = true").learner.l2 == 0
-
-
 # Files
 
 

@@ -18,8 +18,16 @@ from p2p_labeldp.scenario import Scenario, load_scenario
 
 SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"
 REPORTS, POPULATION, TRACE = "reports.npz", "population.npz", "trace.msgpack"
+PRIVATE, SEED = "private", "seed.json"
+"""The folder, within a run's, of what tells of single people, for data that do not ship; and the seed in it."""
 
 T = TypeVar("T")
+
+
+def find(path: Path, name: str) -> Path:
+    """Where a file of a run folder is: in its private folder, if it is there."""
+    kept = path / PRIVATE / name
+    return kept if kept.exists() else path / name
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,10 @@ class RecordedRun:
                 raise RequestError(f"{path / SUMMARY}: outcomes_by_round must list what was counted in each round")
         if summary.get("engine") == "vectorized":
             raise RequestError(f"{path}: the vectorized engine sends no messages; run it with --engine actors")
-        scenario = load_scenario(path / SCENARIO)
+        scenario = load_scenario(find(path, SCENARIO))
         if scenario.mechanism.kind != "peer_to_peer":
             raise RequestError(f"{path}: a run of {scenario.mechanism.kind}; audit knows the rules of peer_to_peer")
-        trace = Trace.open(path / TRACE)
+        trace = Trace.open(find(path, TRACE))
         if trace.header["users"] != summary["users"]:
             raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
         if trace.wall_clock != (summary.get("engine") == "deployment"):
@@ -81,11 +89,12 @@ class RecordedRun:
             scenario.clusters.minimum_size if scenario.defences.abstain else 1,
         )  # fmt: skip
         clusters = true_labels = None
-        if (path / POPULATION).exists():
-            population = read_arrays(path / POPULATION, ("cluster", "true_label"))
+        people = find(path, POPULATION)
+        if people.exists():
+            population = read_arrays(people, ("cluster", "true_label"))
             clusters, true_labels = population["cluster"], population["true_label"]
             if len(clusters) != summary["users"] or len(true_labels) != summary["users"]:
-                raise RequestError(f"{path / POPULATION}: must have one row for each of {summary['users']} users")
+                raise RequestError(f"{people}: must have one row for each of {summary['users']} users")
         arrays = read_arrays(path / REPORTS, ("round", "user", "label"))
         reports = [
             (arrays["user"][here], arrays["label"][here])

@@ -18,6 +18,10 @@ Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run, or of a sweep.")],
     out: Annotated[Path | None, typer.Option(help="The page (.html); report.html in the folder if not given.")] = None,
+    show_true_labels: Annotated[
+        bool,
+        typer.Option("--show-true-labels", help="Also of data that do not ship: labels, flips and who asked whom."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write the report: one page that needs nothing else, for a screen, a telephone or paper."""
@@ -27,7 +31,7 @@ def command(
 
     with progress_bar() as progress:
         progress("report", 0, 0)
-        written = write_report(run, out)
+        written = write_report(run, out, show_true_labels=show_true_labels)
     if as_json:
         kind = "sweep" if is_sweep(run) else "run"
         print_json({"report": str(written), "kind": kind, "bytes": written.stat().st_size})

@@ -77,12 +77,17 @@ class CoordinatorPart(Part):
         self._noise_said = False
         self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
         self._kinds: dict[str, int] = {}
+        self._closed = 0
         deployment = scenario.deployment
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
 
     @property
     def run(self) -> str:
         return self._run_name
+
+    @property
+    def closed(self) -> int:
+        return self._closed
 
     @property
     def stage(self) -> object:
@@ -184,7 +189,8 @@ class CoordinatorPart(Part):
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
         if type(message) is Closed:  # the first word on the end of a round
-            self.clock = max(self.clock, (message.round + 1) * EPOCH)
+            self._closed = message.round + 1
+            self.clock = max(self.clock, self._closed * EPOCH)
         super().send(sender, receiver, message)
 
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:

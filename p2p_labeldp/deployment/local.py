@@ -18,12 +18,13 @@ from pathlib import Path
 import msgspec
 import trio
 
-from p2p_labeldp.audit.folder import SUMMARY, TRACE
+from p2p_labeldp.audit.folder import SUMMARY, TRACE, find
 from p2p_labeldp.data import load
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.parts import require_deployable
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.results import write_summary
 from p2p_labeldp.runs.summary import Summary, read_summary
 from p2p_labeldp.scenario import Scenario, replace
 
@@ -171,7 +172,7 @@ def deploy(
     progress: Progress | None = None,
 ) -> Summary:
     """Run a scenario as processes on this machine; leaves a run folder at ``out`` and returns its summary."""
-    with RunFolder(out) as folder:
+    with RunFolder(out, private=not scenario.ships) as folder:
         work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
         try:
             deployment = LocalDeployment(scenario, hosts, work, data_dir)
@@ -191,14 +192,14 @@ def collect(work: Path, folder: RunFolder) -> Summary:
     try:
         for path in sorted((work / "learner").iterdir()):
             shutil.move(path, folder.path / path.name)
-        shutil.move(work / "auditor" / TRACE, folder.path / TRACE)
+        shutil.move(work / "auditor" / TRACE, folder.kept(TRACE))
         shutil.move(work / "logs", folder.path / "logs")
-        summary = msgspec.structs.replace(read_summary(folder.path / SUMMARY), out=str(folder.place))
+        summary = msgspec.structs.replace(read_summary(find(folder.path, SUMMARY)), out=str(folder.place))
     except OSError as error:
         raise RunError(f"results are missing: {error.filename}: {error.strerror}") from None
     except RequestError as error:
         raise RunError(f"results are missing: {error}") from None
-    folder.write_json(SUMMARY, summary.as_json())
+    write_summary(folder, summary)
     return summary
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from p2p_labeldp.audit.folder import MANIFEST, SCENARIO, SUMMARY, TRACE
+from p2p_labeldp.audit.folder import MANIFEST, SUMMARY, TRACE
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.engines.outcome import Outcome
@@ -95,8 +95,8 @@ def writer(out: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome
         summary = deployed_summary(resolved, blind, outcome, facts, directory, seconds, str(place))
         if place.is_dir() and not any(place.iterdir()):
             shutil.rmtree(place, ignore_errors=True)
-        with RunFolder(place) as folder:
-            folder.write_text(SCENARIO, final.to_toml())
+        with RunFolder(place, private=not final.ships) as folder:
+            folder.write_scenario(final)
             write_results(folder, final, blind, outcome, summary, run=directory.run)
 
     return write
@@ -124,7 +124,7 @@ def deployed_summary(
     found = _circumstances(resolved, outcome)
     table = _privacy(resolved, found, outcome, directory)
     return Summary(
-        **stated(resolved),
+        **stated(resolved, outcome.warnings),
         **counted(outcome, facts.merged) | {"virtual_seconds": None},
         labels=directory.labels,
         engine="deployment",

@@ -105,6 +105,10 @@ class UsersPart(Part):
         return "the coordinator to dismiss everyone"
 
     @property
+    def closed(self) -> int:
+        return 0 if self.host is None else self.host.closed
+
+    @property
     def stage(self) -> object:
         return None if self.host is None else (self.host.closed, self.limit)
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from operator import itemgetter
 
 import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
@@ -55,7 +54,6 @@ _HOLDERS = {
     Holder.SHUFFLER: SHUFFLER,
 }
 _MANY = 2_000  # users from whom on the collector's work is worth saving
-_sender = itemgetter(2)  # of a record
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
 
@@ -279,8 +277,7 @@ class Simulation:
                     if scope.cancelled_caught:
                         network.advance(deadline)
                         outbox.append(iter(role.expire()))
-                # What came at one moment, in an order that does not tell how tasks ran.
-                for _, _, sender, _, message in sorted(box.take(), key=_sender):
+                for _, _, sender, _, message in box.take():
                     try:
                         said = role.receive(sender, message)
                         if said:  # mostly there is nothing to say

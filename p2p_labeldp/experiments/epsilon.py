@@ -211,7 +211,7 @@ def setting_of_runs(paths: Sequence[Path], view: str, delta: float | None, collu
     found: list[tuple[float, Setting]] = []
     why = ""
     for path in paths:
-        scenario = load_scenario(path / files.SCENARIO)
+        scenario = load_scenario(files.find(path, files.SCENARIO))
         _require_known(scenario, view, str(path))
         summary = read_summary(path / files.SUMMARY)
         stated = summary.privacy.get(View(view))
@@ -221,7 +221,7 @@ def setting_of_runs(paths: Sequence[Path], view: str, delta: float | None, collu
         if size is None:
             why = stated.reason or "it rests on no cluster"
             continue
-        many = min(_colluders(view, colluders), size - 1)
+        many = min(_colluders(view, stated.colluders if colluders is None else colluders), size - 1)
         chosen = stated.delta if delta is None else delta
         parameters = parameters_of(scenario, summary.labels)
         found.append((stated.epsilon, Setting(view, size, parameters, chosen, many)))

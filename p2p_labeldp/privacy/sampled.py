@@ -38,9 +38,11 @@ class _Row:
         arrive = min(1.0, rate * coins)
         low, high = window(trials, arrive, max(tail, _FEW)).low, window(trials, arrive, tail).high
         masses = pmf(Window(low, high), trials, arrive)
+        # The window is wider than it need be: what it holds says where the tail really begins.
+        high -= int(np.searchsorted(np.cumsum(masses[:0:-1]), tail))
         if low > 0 and arrive < 1:
             masses[0] += _FEW
-        # Ascending x from low + 1 on in steps, and the largest; x = 0 says nothing.
+        # From the largest x down in steps; x = 0 says nothing.
         kept = [high]
         while kept[-1] > max(low, 1):
             kept.append(max(low, 1, kept[-1] - max(1, math.floor(_COARSE * coarse * kept[-1]))))
@@ -74,26 +76,26 @@ class Sampled:
         self.rounding = 1e-13 - 2e-15 * math.log(tail) + 1e-15 * (steps + self._ratio.shape[-1]) + 4e-18 * trials
 
     def _tabulate(self, rows: list[_Row]) -> None:
-        """F1/F0 and both tail sums for each row, each kept x and each k from x/2 up."""
+        """F1/F0 and both tail sums for each row and each kept x, by falling k down to x/2.
+
+        The first column is what lies beyond the table: it counts as if F0 never went there.
+        """
         most = max((row.kept.size for row in rows), default=1)
         half = max([0, *(row.where.high - int(row.kept[0]) // 2 for row in rows)]) + 1
-        shape = (len(rows), most)
-        zero, one = np.zeros((*shape, half)), np.zeros((*shape, half))
-        self._arrive, beyond = np.zeros(shape), np.zeros(shape)
+        shape = (len(rows), most, half + 1)
+        zero, one = np.zeros(shape), np.zeros(shape)
+        self._arrive = np.zeros(shape[:2])
         for place, row in enumerate(rows):
             self._arrive[place, : row.kept.size] = row.weights
         for places, slots, up, down, rest in _thinned(rows, half):
-            zero[places, slots], one[places, slots], beyond[places, slots] = up, down, rest
-        # Where F1 was cut F0 is too, which is safe and keeps the ratio growing.
-        zero[one <= 0] = 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(zero > 0, one / zero, np.inf).reshape(-1, half)
-        self._ratio: Floats = np.maximum.accumulate(ratio, axis=-1)
-        # One column more: what lies beyond the table counts as if F0 never went there.
-        zero = np.concatenate([zero, np.zeros((*shape, 1))], axis=-1)
-        one = np.concatenate([one, beyond[..., None]], axis=-1)
-        self._zero = np.cumsum(zero[..., ::-1], axis=-1)[..., ::-1].reshape(-1, half + 1)
-        self._one = np.cumsum(one[..., ::-1], axis=-1)[..., ::-1].reshape(-1, half + 1)
+            # Where F1 was cut F0 is too, which is safe and keeps the ratio falling.
+            zero[places, slots, 1:] = np.where(down > 0, up, 0.0)
+            one[places, slots, 1:], one[places, slots, 0] = down, rest
+        ratio = np.full(shape, np.inf)
+        np.divide(one, zero, out=ratio, where=zero > 0)
+        self._ratio: Floats = np.minimum.accumulate(ratio, axis=-1, out=ratio).reshape(-1, half + 1)
+        self._zero: Floats = np.cumsum(zero, axis=-1, out=zero).reshape(-1, half + 1)
+        self._one: Floats = np.cumsum(one, axis=-1, out=one).reshape(-1, half + 1)
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         """delta at each epsilon, never below the truth."""
@@ -115,26 +117,25 @@ class Sampled:
         return float(self._weights[use] @ np.maximum(excess, 0.0))
 
     def _thresholds(self, row: npt.NDArray[np.intp], least: Floats) -> npt.NDArray[np.intp]:
-        """The first k, counted from x/2, whose F1/F0 exceeds ``least``: by bisection."""
+        """The last column whose F1/F0 exceeds ``least``: by bisection. That of the first is infinite."""
         width = self._ratio.shape[-1]
-        flat, start = self._ratio.ravel(), row * width - 1
+        flat, start = self._ratio.ravel(), row * width
         found = np.zeros(row.shape, dtype=np.intp)
         step = 1 << (width.bit_length() - 1)
         while step:
-            tried = np.minimum(found + step, width)
-            found = np.where(flat[start + tried] <= least, tried, found)
+            tried = np.minimum(found + step, width - 1)
+            found = np.where(flat[start + tried] > least, tried, found)
             step >>= 1
         return found
 
     def walk(self) -> Iterator[tuple[Floats, Floats]]:
         """Masses of every outcome when the victim holds b, and when she holds a."""
-        half = self._ratio.shape[-1] + 1
-        size = max(1, (1 << 19) // half)
+        size = max(1, (1 << 19) // self._ratio.shape[-1])
         for start in range(0, self._right.size, size):
             part = slice(start, start + size)
             row, right, weight = self._row[part], self._right[part, None], self._weights[part, None]
-            zero = -np.diff(self._zero[row], axis=1, append=0.0)
-            one = -np.diff(self._one[row], axis=1, append=0.0)
+            zero = np.diff(self._zero[row], axis=1, prepend=0.0)
+            one = np.diff(self._one[row], axis=1, prepend=0.0)
             held_b, held_a = right * zero + (1 - right) * one, right * one + (1 - right) * zero
             yield (weight * held_b).ravel(), (weight * held_a).ravel()
 
@@ -142,7 +143,7 @@ class Sampled:
 def _thinned(
     rows: list[_Row], half: int
 ) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Floats, Floats, Floats]]:
-    """(rows, slots, F0, F1, rest of F1) from k = x/2 up for every kept x: one report after another is left out."""
+    """(rows, slots, F0, F1, rest of F1) by falling k to x/2 for every kept x: one report after another is left out."""
     if not rows:
         return
     width = max(row.where.width for row in rows)
@@ -159,20 +160,15 @@ def _thinned(
     kept = np.full((len(rows), max(row.kept.size for row in rows) + 1), -1)
     for place, row in enumerate(rows):
         kept[place, : row.kept.size] = row.kept
-    offsets = np.arange(half)
+    offsets = np.arange(half - 1, -1, -1)
     while True:
         due = np.flatnonzero((nexts == sent) & (nexts >= 0))
         if due.size:
             upper = (sent[due] + 1) // 2 - low[due]
             up = upper[:, None] + offsets
             down = (sent[due] - 2 * low[due])[:, None] - up
-            yield (
-                due,
-                slots[due],
-                _taken(current, due, up),
-                _taken(current, due, down),
-                _below(current, due, down[:, -1]),
-            )
+            rest = _below(current, due, down[:, 0])
+            yield due, slots[due], _taken(current, due, up), _taken(current, due, down), rest
             slots[due] += 1
             nexts[due] = kept[due, slots[due]]
             current[nexts < 0] = 0.0

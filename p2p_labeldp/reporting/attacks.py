@@ -28,6 +28,8 @@ def attack_section(recorded: Recorded) -> Section:
     attacks = recorded.summary.attacks
     if not attacks:
         quiet = "The scenario has no adversaries."
+        if recorded.scenario.adversaries:
+            quiet = "What the adversaries achieved was measured on true labels, and is left out here."
         return Section("attacks", "Attacks", [Text(quiet)])
     blocks: list[Block] = []
     measured = [attack for attack in attacks if attack.advantage is not None]

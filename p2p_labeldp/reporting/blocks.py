@@ -113,5 +113,7 @@ class Page:
     """(number, what it is, a word more)."""
     warnings: Sequence[str] = ()
     footer: str = ""
+    banner: str = ""
+    """What must be known before anything is read or passed on."""
     lead: Sequence[str] = field(default=())
     """What was run, in words."""

@@ -117,7 +117,8 @@ def _overall(recorded: Recorded, reported: NDArray[np.int64]) -> Figure:
         rows = [Bar(recorded.classes[label], float(after[label]), f"{100 * after[label]:.1f} %", 1) for label in order]
         told = "; ".join(f"{row.label}: {row.words}" for row in rows)
         chart = bars("share-chart", "Reported label shares", told, rows)
-        caption = "What was reported, flips and all. True labels are not known here: only a simulation knows them."
+        known = "known here: only a simulation knows them" if recorded.shown else "shown: they are real people's"
+        caption = f"What was reported, flips and all. True labels are not {known}."
         data = Table(title, ("label", "reported"), [(row.label, row.words) for row in rows], frozenset({1}))
         return Figure(title, chart, caption + more, data)
     pairs = [(recorded.classes[label], float(before[label]), float(after[label])) for label in order]

@@ -20,7 +20,8 @@ def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
     figures = [_by_kind(recorded)]
     blocks: list[Block] = []
     if traffic is None:
-        blocks.append(Text("The folder has no trace, so that nothing is known of when messages were sent."))
+        why = "The folder has no trace" if recorded.shown else "The trace is private and left out here"
+        blocks.append(Text(f"{why}, so that nothing is told of when messages were sent."))
     elif len(traffic):
         figures.append(_over_time(recorded, traffic))
     blocks.insert(0, Row(figures))

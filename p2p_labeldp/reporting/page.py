@@ -10,10 +10,9 @@ import base64
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-from p2p_labeldp.audit.folder import TRACE
+from p2p_labeldp.audit.folder import PRIVATE, TRACE, find
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.reporting.blocks import Page
 
@@ -23,23 +22,30 @@ SWEEP = "sweep.jsonl"
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write_report(folder: Path, out: Path | None = None) -> Path:
-    """Make the report of a run folder or a sweep folder; ``out`` is report.html in it unless named."""
-    html = render(page_maker(folder)(folder))
-    path = folder / REPORT if out is None else out
-    write_page(path, html, like=folder / TRACE)
+def write_report(folder: Path, out: Path | None = None, *, show_true_labels: bool = False) -> Path:
+    """Make the report of a run folder or a sweep folder; ``out`` is report.html in it unless named.
+
+    ``show_true_labels``: of real people too, whom they asked and whether they flipped; such a page is kept in the
+    folder's private part unless ``out`` says otherwise.
+    """
+    page = page_of_folder(folder, show_true_labels)
+    kept = folder / PRIVATE if page.banner and (folder / PRIVATE).is_dir() else folder
+    path = kept / REPORT if out is None else out
+    write_page(path, render(page), like=find(folder, TRACE) if page.banner else folder / TRACE)
     return path
 
 
-def page_maker(folder: Path) -> Callable[[Path], Page]:
-    """What makes the page of such a folder."""
+def page_of_folder(folder: Path, show_true_labels: bool = False) -> Page:
+    """The page of such a folder."""
     if is_sweep(folder):
         from p2p_labeldp.reporting.sweep_page import sweep_page
 
-        return sweep_page
+        if show_true_labels:
+            raise RequestError(f"{folder}: --show-true-labels is for runs; a sweep holds no one's label")
+        return sweep_page(folder)
     from p2p_labeldp.reporting.report import run_page
 
-    return run_page
+    return run_page(folder, show_true_labels=show_true_labels)
 
 
 def is_sweep(folder: Path) -> bool:

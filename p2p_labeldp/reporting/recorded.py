@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.folder import MANIFEST, POPULATION, REPORTS, SCENARIO, SUMMARY, TRACE, read_arrays, read_json
+from p2p_labeldp.audit.folder import (
+    MANIFEST,
+    POPULATION,
+    REPORTS,
+    SCENARIO,
+    SUMMARY,
+    TRACE,
+    find,
+    read_arrays,
+    read_json,
+)
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.runs.summary import Summary, read_summary
 from p2p_labeldp.scenario import Scenario, load_scenario
@@ -37,6 +47,8 @@ class Recorded:
     true_labels: NDArray[np.int64] | None
     reports: dict[str, NDArray[np.int64]] | None
     """Arrays user and label; None where there are too many to count here."""
+    shown: bool = True
+    """Whether true labels, flips and who asked whom may be shown."""
 
     @property
     def deployed(self) -> bool:
@@ -44,21 +56,28 @@ class Recorded:
 
     @property
     def trace(self) -> Path | None:
-        return self.path / TRACE if (self.path / TRACE).exists() else None
+        found = find(self.path, TRACE)
+        return found if self.shown and found.exists() else None
 
 
-def read_run(path: Path) -> Recorded:
-    """Everything of a run folder but its trace, which is read as a stream."""
+def read_run(path: Path, *, show_true_labels: bool = False) -> Recorded:
+    """Everything of a run folder but its trace, which is read as a stream.
+
+    What tells of single people is read only where they are not real, or where that is asked for.
+    """
     require_run(path)
-    summary = read_summary(path / SUMMARY)
     scenario = load_scenario(path / SCENARIO)
+    shown = scenario.ships or show_true_labels
+    summary = read_summary(find(path, SUMMARY) if shown else path / SUMMARY)
+    if not shown:
+        summary = summary.shareable()
     manifest = read_json(path / MANIFEST)
     classes = manifest.get("classes", [])
     if not isinstance(classes, list) or any(not isinstance(name, str | int | float) for name in classes):
         raise RequestError(f"{path / MANIFEST}: classes must list the labels' names")
     names = tuple(str(name) for name in classes[: summary.labels])
     names += tuple(f"label {label}" for label in range(len(names), summary.labels))
-    clusters, true_labels = _population(path, summary)
+    clusters, true_labels = _population(find(path, POPULATION), summary) if shown else (None, None)
     return Recorded(
         path=path,
         summary=summary,
@@ -69,6 +88,7 @@ def read_run(path: Path) -> Recorded:
         clusters=clusters,
         true_labels=true_labels,
         reports=_reports(path, summary),
+        shown=shown,
     )
 
 
@@ -76,15 +96,14 @@ def require_run(path: Path) -> None:
     """One line says what a folder is instead of a finished run."""
     if not path.is_dir():
         raise RequestError(f"{path}: not a run folder; name one that `p2p-labeldp run` or `deploy` has written")
-    if path.name.endswith(".interrupted") or (not (path / SUMMARY).exists() and (path / TRACE).exists()):
+    if path.name.endswith(".interrupted") or (not (path / SUMMARY).exists() and find(path, TRACE).exists()):
         raise RequestError(f"{path}: the run was interrupted; only a finished one has a report")
     if not (path / SUMMARY).exists():
         made = "`p2p-labeldp run`, `deploy` and `sweep` make folders that have reports"
         raise RequestError(f"{path}: not a run folder: {SUMMARY} is missing; {made}")
 
 
-def _population(path: Path, summary: Summary) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    file = path / POPULATION
+def _population(file: Path, summary: Summary) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
     if not file.exists():
         return None, None
     arrays = read_arrays(file, ("cluster", "true_label"))

@@ -23,9 +23,15 @@ from p2p_labeldp.runs.summary import Summary
 MOST_MISSING = 20
 
 
-def run_page(path: Path) -> Page:
+BANNER = (
+    "This page shows true labels of real people, their flips and whom they asked: keep it as you keep the labels "
+    "themselves."
+)
+
+
+def run_page(path: Path, *, show_true_labels: bool = False) -> Page:
     """The page of a run folder; one line says what is wrong with a folder that has none."""
-    recorded = read_run(path)
+    recorded = read_run(path, show_true_labels=show_true_labels)
     traffic = None if recorded.trace is None else read_traffic(recorded.trace, recorded.summary.users)
     return page_of(recorded, traffic)
 
@@ -44,14 +50,17 @@ def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
         Section("glossary", "Words used here", [Terms(words.GLOSSARY)]),
     ]
     footer = "Made by p2p-labeldp from the files of the run folder alone."
-    if recorded.deployed:
+    if recorded.deployed and recorded.shown:
         footer += (
             " It shows labels that single users answered with, as the auditor saw them: keep it as you keep the trace."
         )
     elif recorded.true_labels is not None:
         footer += " It shows true labels, which only a simulation knows."
+    elif not recorded.shown:
+        footer += " It leaves out true labels, flips and who asked whom, which are real people's."
     return Page(
         title=words.title_of(recorded),
+        banner=BANNER if recorded.shown and not recorded.scenario.ships else "",
         verdict=claims.verdict(recorded),
         lead=[*words.what_was_run(recorded), *filter(None, [claims.target(summary)])],
         tiles=_tiles(summary),
@@ -101,8 +110,8 @@ def _accuracy(summary: Summary) -> Section:
         )
         caption += " and not far below the model that saw every true label."
     else:
-        caption = "Share of the test examples that are predicted right. What a model without privacy would reach needs"
-        caption += " everyone's true label, which nobody has in a deployment."
+        caption = "Share of the test examples that are predicted right. What a model without privacy would reach takes"
+        caption += " everyone's true label, which nobody has in a deployment and no page of real people's labels shows."
     data = Table(
         "Test accuracy", ("model", "accuracy"), [(name, f"{value:.6g}") for name, value in rows], frozenset({1})
     )
@@ -169,14 +178,15 @@ _USUAL = ("reported", "dropped", "abstained")
 def _again(recorded: Recorded) -> Section:
     """The command, what must come out, and what it ran on."""
     summary, manifest = recorded.summary, recorded.manifest
+    where = "scenario.toml" if recorded.scenario.ships else "private/scenario.toml"
     if recorded.deployed:
-        command = f"p2p-labeldp deploy scenario.toml --hosts {summary.hosts or 1}"
+        command = f"p2p-labeldp deploy {where} --hosts {summary.hosts or 1}"
     else:
-        command = f"p2p-labeldp run scenario.toml --engine {summary.engine}"
+        command = f"p2p-labeldp run {where} --engine {summary.engine}"
         command += f" --hosting {summary.hosting}" if summary.hosting else ""
         command += " --dask ADDRESS" if summary.workers is not None else ""
     blocks: list[Block] = [
-        Text("In the run folder, whose scenario.toml has every key filled in and the seed:"),
+        Text(f"In the run folder, whose {where} has every key filled in and the seed:"),
         Code("Command", command),
     ]
     if summary.workers is not None:

@@ -120,7 +120,9 @@ def _learned(recorded: Recorded) -> str:
 
 def _how(recorded: Recorded) -> str:
     summary, network = recorded.summary, recorded.scenario.network
-    coins = f"seed {summary.seed}" if summary.coins == "seeded" else "the operating system’s randomness"
+    coins = "the operating system’s randomness" if summary.coins == "system" else "a seed that is kept apart"
+    if summary.seed is not None:
+        coins = f"seed {summary.seed}"
     if recorded.deployed:
         return f"It ran as real processes over TLS, with {plural(summary.hosts or 0, 'user host')}; coins are {coins}."
     if summary.engine == "actors":

@@ -39,7 +39,7 @@ from p2p_labeldp.runs.execute import Progress
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Circumstances, guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
-from p2p_labeldp.runs.results import stated, write_manifest
+from p2p_labeldp.runs.results import stated, write_manifest, write_summary
 from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.runs.summary import Sizes, Summary, Worker
 from p2p_labeldp.scenario import Scenario
@@ -63,7 +63,7 @@ def run_crowd(
         place = folder.path if folder is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         _check_room(crowd.users, parameters, place, folder)
         if folder is not None:
-            folder.write_text(files.SCENARIO, scenario.to_toml())
+            folder.write_scenario(scenario)
         found = _Found()
         path = folder.path / files.REPORTS if folder is not None else None
         try:
@@ -80,7 +80,7 @@ def run_crowd(
     circumstances = Circumstances(_distinct(sizes, parameters), resolved.delta)
     table = guarantees(resolved.plan, circumstances)
     summary = Summary(
-        **stated(resolved),
+        **stated(resolved, _warnings(scenario, sizes, parameters)),
         users=crowd.users,
         labels=crowd.labels,
         clusters=len(sizes),
@@ -99,7 +99,6 @@ def run_crowd(
             {"reported": count, "dropped": crowd.users - found.abstained - count, "abstained": found.abstained}
             for count in reported
         ),
-        warnings=tuple(_warnings(scenario, sizes, parameters)),
         virtual_seconds=0.0,
         workers=tuple(Worker(**done) for done in found.record.by_worker()),
         seconds=round(time.perf_counter() - began, 3),
@@ -117,7 +116,7 @@ def run_crowd(
             classes=list(crowd.classes),
             features=crowd.centres.shape[1],
         )
-        folder.write_json(files.SUMMARY, summary.as_json())
+        write_summary(folder, summary)
     return resolved, summary
 
 

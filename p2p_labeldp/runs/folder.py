@@ -2,6 +2,9 @@
 
 An interrupted run leaves its trace in ``NAME.interrupted`` and no ``NAME``, so that half a run is never
 taken for a whole one.
+
+Where labels may be real people's, whatever tells of one of them, and the seed, which undoes every flip, goes to
+``private/`` in it. The rest may be passed on.
 """
 
 from __future__ import annotations
@@ -17,15 +20,18 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.folder import TRACE
+from p2p_labeldp.audit.folder import PRIVATE, SCENARIO, SEED, TRACE, find
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.scenario import Scenario
 
 
 class RunFolder:
     """Context manager around a run; ``path`` is where things are written while it goes on."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *, private: bool = False) -> None:
         self.place = place if place.name else place.resolve()
+        self.private = private
+        """Whether some of its files are for its owner alone."""
         self.messages = 0
         """How many messages are in the trace so far."""
         self._trace: BinaryIO | None = None
@@ -65,20 +71,33 @@ class RunFolder:
         """After an interrupt: how far the run got, and where its trace is."""
         if self._interrupted is None:
             return "before any message was sent; nothing was written"
-        return f"after {self.messages:,} messages; the trace so far is {self._interrupted / TRACE}"
+        return f"after {self.messages:,} messages; the trace so far is {find(self._interrupted, TRACE)}"
 
     def open_trace(self) -> BinaryIO:
-        self._trace = (self.path / TRACE).open("wb")
+        self._trace = self.kept(TRACE).open("wb")
         return self._trace
 
-    def write_text(self, name: str, text: str) -> None:
-        (self.path / name).write_text(text, encoding="utf-8")
+    def kept(self, name: str) -> Path:
+        """Where a file goes that tells of single people."""
+        if not self.private:
+            return self.path / name
+        (self.path / PRIVATE).mkdir(mode=0o700, exist_ok=True)
+        return self.path / PRIVATE / name
 
-    def write_json(self, name: str, value: dict[str, Any]) -> None:
-        self.write_text(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
+    def write_scenario(self, scenario: Scenario) -> None:
+        """As resolved; the seed goes where what it undoes goes."""
+        (self.path / SCENARIO).write_text(scenario.to_toml(seed=not self.private), encoding="utf-8")
+        if self.private:
+            self.kept(SCENARIO).write_text(scenario.to_toml(), encoding="utf-8")
+            self.write_json(SEED, {"seed": scenario.coins.seed, "coins": scenario.coins.source}, keep=True)
 
-    def write_arrays(self, name: str, **arrays: NDArray[Any]) -> None:
-        with (self.path / name).open("wb") as file:
+    def write_json(self, name: str, value: dict[str, Any], *, keep: bool = False) -> None:
+        """``keep``: it tells of single people."""
+        place = self.kept(name) if keep else self.path / name
+        place.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+    def write_arrays(self, name: str, *, keep: bool = False, **arrays: NDArray[Any]) -> None:
+        with (self.kept(name) if keep else self.path / name).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
 

@@ -53,8 +53,12 @@ def reports_of(outcome: Outcome) -> Reports:
     return Reports(users, labels, outcome.clusters, outcome.shares)
 
 
-def stated(resolved: Resolved) -> dict[str, Any]:
-    """The fields of a summary that follow from what was resolved."""
+SEEDED = "epsilon is the mechanism's: coins are seeded, and whoever knows the seed can undo every flip"
+"""What every seeded run says of itself."""
+
+
+def stated(resolved: Resolved, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields of a summary that follow from what was resolved, and what the run warns of besides."""
     scenario, plan = resolved.scenario, resolved.plan
     seeded = scenario.coins.source == "seeded"
     return {
@@ -64,7 +68,15 @@ def stated(resolved: Resolved) -> dict[str, Any]:
         "trust": plan.trust,
         "alpha": plan.parameters.alpha,
         "target_epsilon": resolved.target,
+        "warnings": (*warnings, *_of_the_seed(scenario)),
     }
+
+
+def _of_the_seed(scenario: Scenario) -> tuple[str, ...]:
+    if scenario.coins.source != "seeded":
+        return ()
+    real = "" if scenario.ships else '; for labels of real people leave out the seed, or set coins.source = "system"'
+    return (SEEDED + real,)
 
 
 def counted(outcome: Outcome, merged: int) -> dict[str, Any]:
@@ -89,7 +101,6 @@ def counted(outcome: Outcome, merged: int) -> dict[str, Any]:
         "withheld": tuple(outcome.withheld),
         "faults": tuple(Fault(**fault) for fault in outcome.faults),
         "delivery": outcome.delivery,
-        "warnings": tuple(outcome.warnings),
         "virtual_seconds": outcome.virtual_seconds,
     }
 
@@ -137,7 +148,14 @@ def write_results(
         user=np.concatenate([users for users, _ in outcome.rounds]),
         label=np.concatenate([labels for _, labels in outcome.rounds]).astype(np.int64),
     )
-    folder.write_json(files.SUMMARY, summary.as_json())
+    write_summary(folder, summary)
+
+
+def write_summary(folder: RunFolder, summary: Summary) -> None:
+    """The summary; where labels may be real, without what was computed from them, which its owner keeps."""
+    folder.write_json(files.SUMMARY, (summary.shareable() if folder.private else summary).as_json())
+    if folder.private:
+        folder.write_json(files.SUMMARY, summary.as_json(), keep=True)
 
 
 def write_manifest(folder: RunFolder, scenario: Scenario, packages: Sequence[str] = (), **facts: Any) -> None:
@@ -147,9 +165,9 @@ def write_manifest(folder: RunFolder, scenario: Scenario, packages: Sequence[str
         files.MANIFEST,
         {
             "versions": versions | {"python": platform.python_version()},
-            "seed": scenario.coins.seed,
+            **({} if folder.private else {"seed": scenario.coins.seed}),
             "coins": SCHEME if scenario.coins.source == "seeded" else "operating system",
-            "scenario_digest": scenario.digest(),
+            "scenario_digest": scenario.digest(seed=not folder.private),
             **facts,
         },
     )

@@ -77,7 +77,7 @@ def run(
     if out is None:
         with workers_at(dask) as workers:
             return _run(asked, None, workers)
-    folder = RunFolder(out)
+    folder = RunFolder(out, private=not scenario.ships)
     try:
         with folder, workers_at(dask) as workers:
             return _run(asked, folder, workers)
@@ -112,11 +112,12 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters, known)
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
-        folder.write_text(files.SCENARIO, resolved.scenario.to_toml())
+        folder.write_scenario(resolved.scenario)
     executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
     summary = _summary(asked, executed, known, clusters.merged, began, folder)
     if folder is not None:
-        folder.write_arrays(files.POPULATION, cluster=executed.outcome.clusters, true_label=dataset.labels)
+        people = {"cluster": executed.outcome.clusters, "true_label": dataset.labels}
+        folder.write_arrays(files.POPULATION, keep=True, **people)
         write_results(folder, resolved.scenario, dataset, executed.outcome, summary)
     return Run(resolved.scenario, dataset, executed.outcome, summary, executed.assignments)
 
@@ -150,7 +151,7 @@ def _summary(
         asked.tell("attacks", 0, 0)
         attacks = asked.measure(executed)
     return Summary(
-        **stated(resolved),
+        **stated(resolved, outcome.warnings),
         **counted(outcome, merged),
         labels=len(dataset.classes),
         engine=Engine(asked.engine).value,

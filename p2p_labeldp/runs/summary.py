@@ -162,6 +162,22 @@ class Summary(Struct, frozen=True, kw_only=True):
     seconds: Size = 0.0
     out: str | None = None
 
+    def shareable(self) -> Summary:
+        """Without the seed and what was computed from true labels by other means than the mechanism.
+
+        Who knows everyone's label but one could tell the last from the exact accuracy of a model that saw them all.
+        """
+        return msgspec.structs.replace(
+            self,
+            seed=None,
+            nonprivate_accuracy=None,
+            majority_accuracy=None,
+            phi=None,
+            psi=None,
+            purity=None,
+            attacks=(),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Plain values, as ``summary.json`` and ``--json`` have them."""
         found: dict[str, Any] = {}

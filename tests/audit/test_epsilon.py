@@ -23,7 +23,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import epsilon as audited
 from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, audit_epsilon, setting_of_runs
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.privacy import VIEWS, Parameters
+from p2p_labeldp.privacy import VIEWS, Parameters, View
 from p2p_labeldp.scenario import Scenario
 
 LOG_4 = math.log(4)
@@ -197,12 +197,12 @@ def test_a_person_reads_what_is_promised_and_what_was_shown(command: Command, tm
 def test_a_run_folder_says_what_to_audit(
     command: Command, small_scenario: Callable[..., Scenario], tmp_path: Path, engine: str
 ) -> None:
-    promised = run(small_scenario(), engine=engine, out=tmp_path / "run").summary.privacy["network"]
+    stated = run(small_scenario(), engine=engine, out=tmp_path / "run").summary.privacy[View.NETWORK]
     status, out, _ = command("run", "--view", "network", "--trials", "4000", "--json")
     found = json.loads(out)
     assert status == 0
     for name in ("epsilon", "delta", "cluster_size"):
-        assert found[name] == promised[name]
+        assert found[name] == getattr(stated, name)
     expected = {"alpha": 0.3, "theta": 0.7, "labels": 3, "rounds": 2, "noise": "sticky", "colluders": 0}
     assert expected.items() <= found.items()
 

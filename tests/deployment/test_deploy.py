@@ -105,7 +105,7 @@ def test_any_number_of_hosts_gives_what_run_gives_and_no_label_shows(
     for key in ("noisy_sha256", "users", "reports", "clusters", "accuracy", "outcomes_by_round"):
         assert summary[key] == expected[key], key
     views = dict(summary["privacy"])
-    assert (views.pop("users_host")["own_users"] > 0) == (hosts > 1)
+    assert (views.pop("user_host")["own_users"] > 0) == (hosts > 1)
     assert views == expected["privacy"]
     assert (summary["engine"], summary["hosts"]) == ("deployment", hosts)
     assert {key: summary[key] for key in NULL} == dict.fromkeys(NULL)

@@ -166,7 +166,7 @@ def test_a_report_of_someone_who_was_never_assigned_does_not_count() -> None:
     traced = list(msgpack.Unpacker(io.BytesIO(model.trace)))[1:]
     refusals = [message for *_, message in traced if message[0] == "refusal" and message[2] == "report"]
     assert {about for _, about, *_ in refusals} == share
-    assert model.summary()["accuracy"] is not None
+    assert model.summary().accuracy is not None
 
 
 def test_reports_after_the_results_are_written_change_nothing() -> None:

@@ -13,7 +13,8 @@ from deployment_model import Model
 
 from p2p_labeldp.deployment.journal import JOINED, Entry
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.experiments.run import run
+from p2p_labeldp.privacy import View
+from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 SMALL = parse_scenario("""
@@ -66,13 +67,13 @@ def test_every_kind_of_scenario_agrees_with_the_vectorized_engine(changes: dict[
     model.run()
     assert model.digest == vectorized(scenario)
     here, there = model.summary(), run(scenario, engine="actors").summary
-    host = here["privacy"].pop("users_host")
+    host = here.privacy.pop(View.USER_HOST)
     for name in ("users", "clusters", "reports", "messages_by_kind", "alpha", "accuracy", "privacy"):
-        assert here[name] == there[name], name
+        assert getattr(here, name) == getattr(there, name), name
     # A host sees at least what one of its users does, and no more than the auditor.
-    assert host["epsilon"] <= here["privacy"]["auditor"]["epsilon"] + 1e-9
-    if host["own_users"]:
-        assert host["epsilon"] >= here["privacy"]["peer"]["epsilon"] - 1e-9
+    assert host.epsilon <= here.privacy[View.AUDITOR].epsilon + 1e-9
+    if host.own_users:
+        assert host.epsilon >= here.privacy[View.PEER].epsilon - 1e-9
 
 
 def test_killed_after_every_single_entry_every_node_says_the_same_again() -> None:
@@ -108,9 +109,9 @@ def test_a_host_that_stays_away_is_named_and_the_others_finish() -> None:
     model.run()
     summary = model.summary()
     holder = model.parts["coordinator"].shares.by_key[away]  # type: ignore[union-attr]
-    assert summary["missing_hosts"] == [holder.name]
-    assert summary["missing"] == list(range(holder.first, holder.last))
-    assert summary["reports"] > 0
+    assert summary.missing_hosts == (holder.name,)
+    assert summary.missing == tuple(range(holder.first, holder.last))
+    assert summary.reports > 0
     assert all(part.over for name, part in model.parts.items() if name != away)
 
 
@@ -127,9 +128,9 @@ def test_a_host_lost_in_the_middle_of_a_round_takes_only_its_askers_with_it() ->
     model.run()
     summary = model.summary()
     holder = model.parts["coordinator"].shares.by_key[away]  # type: ignore[union-attr]
-    assert set(range(holder.first, holder.last)) <= set(summary["missing"])
-    assert summary["missing_hosts"] == [holder.name]
-    assert summary["privacy"]["learner"]["method"] == "upper_bound"
+    assert set(range(holder.first, holder.last)) <= set(summary.missing)
+    assert summary.missing_hosts == (holder.name,)
+    assert summary.privacy[View.LEARNER].method == "upper_bound"
     # What arrived is a part of what would have: nobody chose anew.
     users, labels = model.results[-1][0].rounds[0]
     whole = run(SMALL, engine="vectorized").outcome.rounds[0]
@@ -161,8 +162,8 @@ def test_a_host_whose_data_differ_is_told_so_and_the_others_go_on() -> None:
     model.run()
     model.expire("coordinator")  # hellos of the share that is nobody's
     model.run()
-    assert model.summary()["missing"] == list(range(30, 60))
-    assert model.summary()["reports"] > 0
+    assert model.summary().missing == tuple(range(30, 60))
+    assert model.summary().reports > 0
 
 
 def test_no_label_reaches_the_coordinator() -> None:

@@ -168,7 +168,7 @@ def test_the_order_of_deliveries_does_not_matter(hosting: str, seed: int, small_
     shuffled = with_faults(small_scenario(seed=seed), {"rule": "reorder", "probability": 1.0, "seconds": 5.0})
     found = run(shuffled, hosting=hosting).summary
     assert found.noisy_sha256 == run(small_scenario(seed=seed), engine="vectorized").summary.noisy_sha256
-    assert found["faults"][0]["fired"] > 500
+    assert found.faults[0].fired > 500
 
 
 @HOSTINGS
@@ -180,9 +180,9 @@ def test_a_user_who_was_down_goes_on_as_she_was(hosting: str, small_scenario: Ma
         {"rule": "crash", "fraction": 0.5, "at": 4.0, "restart": 5.0},
     )
     found = run(scenario, hosting=hosting, out=tmp_path / "run").summary
-    assert found["missing"] == []
+    assert found.missing == ()
     assert found.noisy_sha256 == run(scenario, engine="vectorized").summary.noisy_sha256
-    assert all(fault["fired"] > 0 for fault in found["faults"])
+    assert all(fault.fired > 0 for fault in found.faults)
     assert audit_runs([tmp_path / "run"]).passed
 
 

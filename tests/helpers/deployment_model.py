@@ -6,12 +6,14 @@ them, that is rebuilt from its journal. Whatever it had said before must be what
 
 from __future__ import annotations
 
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from p2p_labeldp.audit.folder import SUMMARY
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.auditing import AuditorPart
@@ -20,10 +22,11 @@ from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.parts import SINGLES, Part
-from p2p_labeldp.deployment.results import deployed_summary
+from p2p_labeldp.deployment.results import writer
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.runs import Summary, read_summary
 from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, replace
 
@@ -39,9 +42,20 @@ class KeptCoins:
 
 
 class Model:
-    def __init__(self, scenario: Scenario, hosts: int, seed: int = 0, parts: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        hosts: int,
+        seed: int = 0,
+        parts: dict[str, Any] | None = None,
+        *,
+        dataset: Dataset | None = None,
+        tossed: Any = None,
+    ) -> None:
+        """``dataset`` and the coins ``tossed`` are the scenario's unless given."""
         self.scenario = replace(scenario, deployment__hosts=hosts)
-        self.dataset: Dataset = load(scenario.data, scenario.coins.seed)
+        self.dataset = dataset or load(scenario.data, scenario.coins.seed)
+        self._tossed = tossed or make_coins(scenario.coins.source, scenario.coins.seed)
         self.names = ["coordinator", "learner", "auditor", *(f"{place:064x}" for place in range(1, hosts + 1))]
         self.generator = np.random.default_rng(seed)
         self.journals: dict[str, list[Entry]] = defaultdict(list)
@@ -76,8 +90,7 @@ class Model:
         return self.make_users(name, log, UsersPart)
 
     def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:
-        settings = self.scenario.coins
-        coins = KeptCoins(make_coins(settings.source, settings.seed), self.coins[name])
+        coins = KeptCoins(self._tossed, self.coins[name])
         parameters = parameters_of(self.scenario, len(self.dataset.classes))
         return kind(name, log, self.scenario, self.dataset, parameters, coins)
 
@@ -157,10 +170,12 @@ class Model:
                 return
         raise AssertionError("no end in sight")
 
-    def summary(self) -> dict[str, Any]:
-        outcome, facts, directory = self.results[-1]
-        final = replace(self.scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0)
-        return deployed_summary(self.scenario, final, self.dataset, outcome, facts, directory, 1.0, "")
+    def summary(self) -> Summary:
+        """What the learner's folder would say, from what it was told."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "run"
+            writer(place, self.scenario, self.dataset)(*self.results[-1], 1.0)
+            return read_summary(place / SUMMARY)
 
     @property
     def digest(self) -> str:

@@ -1,6 +1,6 @@
 """The engine itself, attacked a million times with the optimal test, against the exact epsilon.
 
-A cluster is a trial: a million clusters of ten users run at once through the vectorized engine. The law of the
+A cluster is a trial: a million clusters of ten users run at once through the vectorized engine. The distribution of the
 learner's view is written down here again, without the accountant, to find the set of outcomes on which the
 likelihood-ratio test accuses the victim. Seeds are fixed; a limit of 99.9 % fails once in a thousand seeds.
 """
@@ -21,7 +21,7 @@ TRIALS = 1_000_000
 CONFIDENCE = 0.999
 
 
-def law(ones: int, alpha: float, theta: float) -> NDArray[np.float64]:
+def distribution(ones: int, alpha: float, theta: float) -> NDArray[np.float64]:
     """P(m, k): m reports, k of them ones, when ``ones`` of the ten users hold label 1."""
     noisy = np.convolve(
         stats.binom.pmf(np.arange(ones + 1), ones, 1 - alpha),
@@ -51,11 +51,11 @@ def test_a_million_attacks_come_close_to_the_exact_epsilon_and_never_beat_it(alp
     neighbours = [answer.worst_ones, answer.worst_ones + 1]
     gains = {}
     for accused, other in (neighbours, neighbours[::-1]):
-        surplus = law(accused, alpha, theta) - np.exp(answer.epsilon) * law(other, alpha, theta)
+        surplus = distribution(accused, alpha, theta) - np.exp(answer.epsilon) * distribution(other, alpha, theta)
         gains[accused, other] = float(np.maximum(0.0, surplus).sum())
     accused, other = max(gains, key=lambda pair: gains[pair])
     assert gains[accused, other] == pytest.approx(DELTA, rel=1e-5)
-    accusing = law(accused, alpha, theta) > np.exp(answer.epsilon) * law(other, alpha, theta)
+    accusing = distribution(accused, alpha, theta) > np.exp(answer.epsilon) * distribution(other, alpha, theta)
 
     right = int(observed(accused, alpha, theta, seed=1)[accusing].sum())
     wrong = int(observed(other, alpha, theta, seed=2)[accusing].sum())
@@ -70,7 +70,7 @@ def test_a_million_attacks_come_close_to_the_exact_epsilon_and_never_beat_it(alp
 @pytest.mark.parametrize(("ones", "alpha", "theta"), [(0, 0.1, 1.0), (4, 0.3, 0.5)])
 def test_the_engines_outcomes_follow_the_law(ones: int, alpha: float, theta: float) -> None:
     """A chi-squared test over all outcomes seen at least five times in expectation; fails below p = 1e-6."""
-    expected = law(ones, alpha, theta) * TRIALS
+    expected = distribution(ones, alpha, theta) * TRIALS
     seen = observed(ones, alpha, theta, seed=3)
     common = expected >= 5
     rest = (seen[~common].sum(), expected[~common].sum())

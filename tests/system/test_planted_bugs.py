@@ -281,7 +281,7 @@ def test_a_favourite_is_found_in_the_folders_of_100_runs(tmp_path: Path, capsys:
     folders = [tmp_path / str(number) for number in range(RUNS)]
     for number, folder in enumerate(folders):
         summary = run(scenario, hosting="cluster", out=folder, prepare=put(HasAFavourite, number)).summary
-        assert summary["clusters"] == CLUSTERS
+        assert summary.clusters == CLUSTERS
     assert main(["audit", *map(str, folders), "--family-wise-error", f"{ERROR}", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not any(run["violations"] for run in found["runs"])

@@ -28,9 +28,9 @@ def test_a_shipped_scenario_runs_and_passes_its_audit(path: Path, tmp_path: Path
         scenario = replace(scenario, data__users=MOST_USERS)
     by_actors = run(scenario, out=tmp_path / "run").summary
     by_arrays = run(scenario, engine="vectorized").summary
-    assert by_actors["noisy_sha256"] == by_arrays["noisy_sha256"]
-    assert by_actors["privacy"] == by_arrays["privacy"]
-    assert by_actors["accuracy"] > by_actors["majority_accuracy"]
+    assert by_actors.noisy_sha256 == by_arrays.noisy_sha256
+    assert by_actors.privacy == by_arrays.privacy
+    assert by_actors.accuracy > by_actors.majority_accuracy
     assert audit_runs([tmp_path / "run"]).passed
 
 
@@ -38,8 +38,8 @@ def test_a_shipped_scenario_runs_and_passes_its_audit(path: Path, tmp_path: Path
 def test_a_shipped_attack_runs_with_actors_and_its_audit_notices(path: Path, tmp_path: Path) -> None:
     scenario = load_scenario(path)
     summary = run(scenario, out=tmp_path / "run").summary
-    assert summary["accuracy"] > summary["majority_accuracy"]
-    assert len(summary["adversaries"]) == len(scenario.adversaries)
+    assert summary.accuracy > summary.majority_accuracy
+    assert len(summary.adversaries) == len(scenario.adversaries)
     # Sybils say nothing that an honest user might not.
     assert audit_runs([tmp_path / "run"]).passed == (path.stem == "sybils")
     with pytest.raises(RequestError, match="changes messages"):

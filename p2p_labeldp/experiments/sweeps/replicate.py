@@ -16,6 +16,7 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.experiments.sweeps.inputs import Digests, difference
 from p2p_labeldp.privacy import View
+from p2p_labeldp.runs.results import SEEDED
 from p2p_labeldp.runs.summary import Attack, Summary
 from p2p_labeldp.scenario import Scenario
 
@@ -97,7 +98,8 @@ def metrics_of(summary: Summary) -> dict[str, Any]:
         found[f"fault{number}.{fault.rule}.fired"] = fault.fired
     found |= {f"delivery.{name}": count for name, count in summary.delivery.items()}
     found["noisy_sha256"] = summary.noisy_sha256
-    found["warnings"] = " | ".join(summary.warnings) or None
+    # Replicates are all seeded: that each of them says so is no news.
+    found["warnings"] = " | ".join(line for line in summary.warnings if not line.startswith(SEEDED)) or None
     return {name: _plain(value) for name, value in found.items()}
 
 
