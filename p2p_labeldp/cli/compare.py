@@ -170,14 +170,14 @@ def _fitting(counts: tuple[int, ...], scenario: Scenario, data_dir: Path | None,
 
 def _print(panel: Panel, place: Path, figures: list[Path]) -> None:
     from p2p_labeldp.experiments.sweeps.tables import ROWS
-    from p2p_labeldp.reporting.comparison import caption, curve_label
+    from p2p_labeldp.reporting.comparison import caption
 
     console.print(f"{panel.title}: {caption(panel)}.", soft_wrap=True)
     console.print("Accuracy over the non-private accuracy:\n")
     console.print(_table(panel))
     console.print()
     for mine in panel.lines().values():
-        console.print(curve_label(mine, with_epsilon=panel.across == "clusters"), soft_wrap=True, markup=False)
+        console.print(panel.label(mine), soft_wrap=True, markup=False)
     console.print(f"\nRows: {place / ROWS}; figures: {', '.join(map(str, figures))}", soft_wrap=True, markup=False)
 
 

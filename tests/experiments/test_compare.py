@@ -256,7 +256,7 @@ def test_the_caption_and_the_legend_say_what_a_reader_needs(whole: Sweep) -> Non
     truth, purity = whole.rows[0]["nonprivate_accuracy"], whole.rows[0]["purity"]
     assert f"non-private accuracy {truth:.4f}" in said
     assert f"purity of 4 clusters {purity:.2f}" in said
-    assert "2 trials" in said
+    assert "mean and range of 2 trials" in said
     labels = [curve_label(mine, with_epsilon=False) for mine in panel.lines().values()]
     assert labels[:4] == [
         "uniform_rr: trusts nobody; delta 0",

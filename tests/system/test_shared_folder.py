@@ -144,7 +144,14 @@ def test_what_tells_of_single_people_is_in_the_private_folder_alone(made: Path) 
         truth = population["true_label"]
     for name, content in outside(made).items():
         assert str(SEED).encode() not in content, name
-        for words in (b"sign flipped", b", flipped", b"to user", "answer “".encode(), b"true share", b"true labels beside"):
+        for words in (
+            b"sign flipped",
+            b", flipped",
+            b"to user",
+            "answer “".encode(),
+            b"true share",
+            b"true labels beside",
+        ):
             assert words not in content, (name, words)
         for kind in (np.int8, np.int64, np.float64):
             assert truth.astype(kind).tobytes() not in content, name
