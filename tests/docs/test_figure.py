@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import figure
-import pytest
 
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.reporting.comparison import summarise
@@ -37,4 +36,4 @@ def test_peer_to_peer_keeps_on_mnist_what_the_page_claims() -> None:
     mnist = figure.panels_in(DOCS / "figure.csv")[0]
     found = {s["epsilon"]: s["ratio"] for s in summarise(mnist) if s["mechanism"] == "peer_to_peer"}
     for epsilon, least in {0.1: 0.92, 0.25: 0.94, 0.5: 0.955, 1.0: 0.96}.items():
-        assert found[epsilon] == pytest.approx(1, abs=1 - least)
+        assert found[epsilon] >= least
