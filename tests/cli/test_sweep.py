@@ -207,5 +207,5 @@ def test_an_interrupted_sweep_says_what_it_kept(
     monkeypatch.setattr(workers, "replicate", interrupted)
     status, out, err = command("--vary", "mechanism.alpha=.1,.2", "--seeds", "9", "--workers", "1")
     assert (status, out) == (3, "")
-    assert err == "p2p-labeldp: interrupted: 2 of 18 rows are kept in runs/small-sweep; start it again to go on\n"
+    assert err == "p2p-labeldp: interrupted: 2 of 18 rows are kept in runs/small-sweep; start it again to resume\n"
     assert len((tmp_path / "runs" / "small-sweep" / "sweep.csv").read_text().splitlines()) == 3
