@@ -164,13 +164,13 @@ def with_sizes(*settings: str, sizes: Sequence[int]) -> Recorded:
     return Recorded(Path("run"), summary, scenario, "", {}, ("0", "1"), clusters, None, None)
 
 
-CROSSING = ("data.labels=10", "mechanism.alpha=0.05", "mechanism.theta=1")
+CROSSING = ("mechanism.alpha=0.01", "mechanism.theta=1", "mechanism.rounds=2", "privacy.delta=1e-6")
 
 
 @pytest.mark.parametrize(
     ("settings", "sizes"),
     [
-        (CROSSING, (20, 60)),
+        (CROSSING, (3, 4)),
         (("privacy.delta=1e-18", "mechanism.theta=1"), (2, 9, 60)),
         (("privacy.delta=0.7", "mechanism.theta=1"), (2, 9, 60)),
         (("mechanism.rounds=2", "mechanism.noise=fresh"), (2, 9)),
@@ -199,11 +199,10 @@ def test_a_curve_lies_above_the_account_of_every_size(settings: tuple[str, ...],
 
 def test_sizes_do_cross() -> None:
     """Without that the test above would show nothing: the cluster with the larger epsilon has the lower delta at 0."""
-    small, large = (account("learner", cluster_size=size, alpha=0.05, theta=1.0, labels=10) for size in (20, 60))
-    worst = with_sizes(*CROSSING, sizes=(20, 60)).summary.privacy["learner"].cluster_size
-    deltas = {20: small.get_delta(0.0).delta, 60: large.get_delta(0.0).delta}
-    assert worst == 60
-    assert deltas[20] > deltas[60]
+    small, large = (account("learner", cluster_size=size, alpha=0.01, theta=1.0, rounds=2) for size in (3, 4))
+    worst = with_sizes(*CROSSING, sizes=(3, 4)).summary.privacy["learner"].cluster_size
+    assert worst == 4
+    assert small.get_delta(0.0).delta > large.get_delta(0.0).delta
     eavesdropper = with_sizes("privacy.delta=0.7", "mechanism.theta=1", sizes=(2, 60)).summary.privacy["eavesdropper"]
     assert eavesdropper.cluster_size == 2, "a tie, though the other is seen more"
 
