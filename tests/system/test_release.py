@@ -19,8 +19,8 @@ from processes import Machine, fleet
 from p2p_labeldp.cli import main
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment import local, node
-from p2p_labeldp.engines.runner import run
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import account
 from p2p_labeldp.scenario import parse_scenario, replace
 
