@@ -2,9 +2,9 @@
 
 >>> from p2p_labeldp import load_scenario, run
 >>> finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
->>> {"accuracy": round(finished.summary["accuracy"], 3)}
-{'accuracy': 0.891}
->>> round(finished.summary["privacy"]["learner"]["epsilon"], 2)
+>>> {"accuracy": round(finished.summary.accuracy, 3)}
+{'accuracy': 0.905}
+>>> round(finished.summary.privacy["learner"].epsilon, 2)
 0.79
 """
 

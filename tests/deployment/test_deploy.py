@@ -109,7 +109,7 @@ def test_any_number_of_hosts_gives_what_run_gives_and_no_label_shows(
     assert views == expected["privacy"]
     assert (summary["engine"], summary["hosts"]) == ("deployment", hosts)
     assert {key: summary[key] for key in NULL} == dict.fromkeys(NULL)
-    assert summary == json.loads((out / "summary.json").read_text(encoding="utf-8")) | {"out": str(out)}
+    assert summary == json.loads((out / "private" / "summary.json").read_text(encoding="utf-8")) | {"out": str(out)}
     check_folder(out, hosts)
     assert audited(out).passed
     assert not any(temporary.iterdir())

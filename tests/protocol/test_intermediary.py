@@ -9,7 +9,8 @@ import pytest
 from closing import closed
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms import Parameters, SeededCoins
+from p2p_labeldp.mechanisms import SeededCoins
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
 from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler, Work
 from p2p_labeldp.protocol.messages import (

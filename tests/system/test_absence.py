@@ -22,8 +22,7 @@ import pytest
 from numpy.typing import NDArray
 from transcripts import Tossed
 
-from p2p_labeldp.mechanisms import Parameters
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.protocol import Coordinator, Host, Learner, User
 from p2p_labeldp.protocol.messages import Ask, Features
 

@@ -25,8 +25,8 @@ from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
-from p2p_labeldp.mechanisms import Parameters
 from p2p_labeldp.network.faults import Faults
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
