@@ -22,11 +22,7 @@ Make = Callable[..., Scenario]
 
 def test_a_summary_of_everything_there_is_reads_back_equal(small_scenario: Make, tmp_path: Path) -> None:
     """Faults, adversaries of every way of being measured, curves."""
-    adversaries = [
-        {"kind": "liars", "count": 3},
-        {"kind": "observer", "sees": "content"},
-        {"kind": "silent", "count": 1},
-    ]
+    kinds: list[dict[str, Any]] = [{"kind": "liars", "count": 3}, {"kind": "observer"}, {"kind": "silent", "count": 1}]
     scenario = replace(
         small_scenario(),
         adversaries=[make_entry("adversaries", table) for table in kinds],
