@@ -20,17 +20,21 @@ NAMES = {
     ),
     "p2p_labeldp.scenario": ("replace", "make_entry", "documentation", "entry_documentation"),
     "p2p_labeldp.privacy": (
-        "account", "Account", "Answer", "account_clusters", "ClusterAnswers", "calibrate", "Calibration", "variance",
-        "to_dp_accounting",
+        "account", "Account", "Parameters", "Guarantee", "View", "account_clusters", "ClusterGuarantees", "calibrate",
+        "Calibration", "variance", "together", "to_dp_accounting",
     ),
     "p2p_labeldp.mechanisms": (
-        "exchange", "Parameters", "Rosters", "Release", "SeededCoins", "SystemCoins", "noisy_sha256",
+        "make_plan", "Plan", "release", "Released", "exchange", "Rosters", "SeededCoins", "SystemCoins",
+        "noisy_sha256",
     ),
-    "p2p_labeldp.learning": ("fit_softmax", "SoftmaxModel", "pooled_reports", "unflipped_targets", "trimmed_reports"),
+    "p2p_labeldp.learning": (
+        "learn", "Reports", "targets_of", "Targets", "fit_softmax", "SoftmaxModel", "pooled_reports", "trimmed_reports",
+    ),
+    "p2p_labeldp.runs": ("Summary", "read_summary"),
     "p2p_labeldp.audit": ("audit_runs", "Audit"),
     "p2p_labeldp.adversaries": ("judge", "GameResult", "reconstruct", "Reconstruction", "Attack", "Bounds"),
 }  # fmt: skip
-"""What is promised to stay, in the order in which a reader meets it."""
+"""What is meant to stay, in the order in which a reader meets it."""
 
 OPENING = """\
 # The Python interface

@@ -71,6 +71,7 @@ def command(
         chosen, fewer = _sized(chosen, data_dir, counted=counted, quick=quick)
         fewer += [f"{chosen_trials} trials", f"{len(chosen_epsilons)} epsilons"] if quick else []
         cut = ", ".join(fewer)
+        chosen_counts = _fitting(chosen_counts, chosen, data_dir, given=counts is not None)
         plan = engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
         suffix = "-clusters" if vary else ""
         place = out or Path("runs") / f"{name}-compare{suffix}{'-quick' if quick else ''}"
@@ -125,19 +126,17 @@ def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: b
     """The scenario with clusters for the users there are, cut to a preview's size; what was cut, piece by piece."""
     from p2p_labeldp.runs.shared import shared
 
-    everyone = users = len(shared(scenario, data_dir).dataset.labels)
+    everyone = len(shared(scenario, data_dir).dataset.labels)
+    changes: dict[str, int] = {}
     said = []
-    if quick and users > QUICK_USERS:
-        users = QUICK_USERS
-        scenario = replace(scenario, data__users=users)
-        said.append(f"{users:,} of {everyone:,} users")
-    if scenario.clusters.method != "kmeans":
-        return scenario, said
-    count = scenario.clusters.count if counted else max(1, min(MOST_CLUSTERS, everyone // USERS_PER_CLUSTER))
-    if quick and count > QUICK_CLUSTERS:
-        said.append(f"{QUICK_CLUSTERS} of {count} clusters")
-        count = QUICK_CLUSTERS
-    return replace(scenario, clusters__count=count), said
+    if quick and everyone > QUICK_USERS:
+        changes["data__users"] = QUICK_USERS
+        said.append(f"{QUICK_USERS:,} of {everyone:,} users")
+    if scenario.clusters.method == "kmeans":
+        count = scenario.clusters.count if counted else max(1, min(MOST_CLUSTERS, everyone // USERS_PER_CLUSTER))
+        changes["clusters__count"] = min(count, QUICK_CLUSTERS) if quick else count
+        said += [f"{QUICK_CLUSTERS} of {count} clusters"] if quick and count > QUICK_CLUSTERS else []
+    return replace(scenario, **changes), said
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
@@ -157,16 +156,28 @@ def _whole(option: str, text: str | None) -> tuple[int, ...]:
     return found
 
 
+def _fitting(counts: tuple[int, ...], scenario: Scenario, data_dir: Path | None, *, given: bool) -> tuple[int, ...]:
+    """Numbers of clusters that the users suffice for; one that was asked for and is too large is refused."""
+    from p2p_labeldp.runs.shared import shared
+
+    if not counts:
+        return ()
+    users = scenario.data.users or len(shared(scenario, data_dir).dataset.labels)
+    if given and max(counts) > users:
+        raise RequestError(f"--counts {max(counts)} is not allowed; it must be at most the users, {users}")
+    return tuple(count for count in counts if count <= users) or (1,)
+
+
 def _print(panel: Panel, place: Path, figures: list[Path]) -> None:
     from p2p_labeldp.experiments.sweeps.tables import ROWS
-    from p2p_labeldp.reporting.comparison import caption, curve_label
+    from p2p_labeldp.reporting.comparison import caption
 
     console.print(f"{panel.title}: {caption(panel)}.", soft_wrap=True)
     console.print("Accuracy over the non-private accuracy:\n")
     console.print(_table(panel))
     console.print()
     for mine in panel.lines().values():
-        console.print(curve_label(mine, with_epsilon=panel.across == "clusters"), soft_wrap=True, markup=False)
+        console.print(panel.label(mine), soft_wrap=True, markup=False)
     console.print(f"\nRows: {place / ROWS}; figures: {', '.join(map(str, figures))}", soft_wrap=True, markup=False)
 
 

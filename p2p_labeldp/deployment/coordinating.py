@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
@@ -53,9 +54,28 @@ from p2p_labeldp.scenario import Scenario
 LARGEST = np.float32(1e15)
 """Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
 
-GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = (
-    "gathering", "meeting", "running", "closing", "tracing", "writing", "leaving",
-)  # fmt: skip
+
+class Phase(StrEnum):
+    GATHERING = "gathering"
+    MEETING = "meeting"
+    RUNNING = "running"
+    CLOSING = "closing"
+    TRACING = "tracing"
+    WRITING = "writing"
+    LEAVING = "leaving"
+
+
+GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = Phase
+
+TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
+    GATHERING: (MEETING, LEAVING),  # the latter where data differ
+    MEETING: (RUNNING, LEAVING),
+    RUNNING: (CLOSING,),
+    CLOSING: (TRACING,),
+    TRACING: (WRITING,),
+    WRITING: (LEAVING,),
+    LEAVING: (),
+}
 
 
 class CoordinatorPart(Part):
@@ -65,7 +85,7 @@ class CoordinatorPart(Part):
         """``name`` is the run's."""
         super().__init__(key, log, scenario)
         self._run_name = name
-        self.phase = GATHERING
+        self.phase: Phase = GATHERING
         self.role: Coordinator | None = None
         self._gathering = Gathering(scenario, name)
         self._joined = self._gathering.joined
@@ -208,6 +228,10 @@ class CoordinatorPart(Part):
         yield from said
         self._advance()
 
+    def _go(self, phase: Phase) -> None:
+        assert phase in TRANSITIONS[self.phase], f"{phase} after {self.phase}"
+        self.phase = phase
+
     # Gathering and meeting.
 
     def _join(self, key: str, name: str, join: Join) -> None:
@@ -240,7 +264,7 @@ class CoordinatorPart(Part):
         ]
         self.directory = Directory(self._run_name, self.now, data.users, data.features, data.labels, hosts)
         self.shares = Shares(self.directory)
-        self.phase = MEETING
+        self._go(MEETING)
         everyone = [holder.key for holder in hosts] + ["learner", "auditor"]
         self._awaited = set(everyone)
         for key in everyone:
@@ -249,7 +273,8 @@ class CoordinatorPart(Part):
 
     def _end(self, reason: str) -> None:
         """Before anything is released: everyone is told why, and goes."""
-        self.phase, self.failure = LEAVING, reason
+        self._go(LEAVING)
+        self.failure = reason
         for key in [*self._joined, "learner", "auditor"]:
             self.say(key, Ended(reason[:MAX_REASON]))
         self.over = True
@@ -295,7 +320,7 @@ class CoordinatorPart(Part):
         )
         if self._scenario.defences.check_assignment:
             self.role.centres = self._plan.centres
-        self.phase = RUNNING
+        self._go(RUNNING)
         self._awaited = {holder.key for holder in self.shares.hosts} | {"learner"}
         for holder in self.shares.hosts:
             self.say(holder.key, Begin())
@@ -325,21 +350,23 @@ class CoordinatorPart(Part):
     def _advance(self) -> None:
         """Take whatever steps are due."""
         if self.phase == RUNNING and self.role is not None and self.role.finished:
-            self.phase = CLOSING
+            self._go(CLOSING)
             self.log("exchanged", missing=len(self._missing_users()))
         if self._awaited:
             return
         if self.phase == MEETING:
             self._begin()
         elif self.phase == CLOSING:
-            self.phase, self._awaited = TRACING, {"auditor"}
+            self._go(TRACING)
+            self._awaited = {"auditor"}
             self.say("auditor", Finish(self._missing_hosts))
         elif self.phase == TRACING:
-            self.phase, self._awaited = WRITING, {"learner"}
+            self._go(WRITING)
+            self._awaited = {"learner"}
             self._tell_facts()
         elif self.phase == WRITING:
             assert self.shares is not None
-            self.phase = LEAVING
+            self._go(LEAVING)
             for key in [*(holder.key for holder in self.shares.hosts), "learner", "auditor"]:
                 self.say(key, Over())
             self.over = True

@@ -68,7 +68,7 @@ class Journal:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             self._database.close()
-            busy = "locked" in str(error)
+            busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
             why = "another process uses it; one node, one state folder" if busy else str(error)
             raise RequestError(f"--state {folder}: {why}") from None
         except sqlite3.DatabaseError as error:

@@ -40,7 +40,7 @@ from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.network.credentials import Credentials, Identity
-from p2p_labeldp.network.frames import Open
+from p2p_labeldp.network.frames import Barred, Open, Parting
 from p2p_labeldp.network.tls import Transport
 from p2p_labeldp.protocol.messages import VERSION, Fault, Refused
 from p2p_labeldp.runs.resolve import parameters_of
@@ -291,8 +291,9 @@ class Node:
 
     def _at_work(self) -> bool:
         """Whether the one that the coordinator waits for is there, and takes its time over the results."""
-        phase = self._part.phase if isinstance(self._part, CoordinatorPart) else ""
-        return {TRACING: "auditor", WRITING: "learner"}.get(phase) in self._transport.connected
+        if not isinstance(self._part, CoordinatorPart):
+            return False
+        return {TRACING: "auditor", WRITING: "learner"}.get(self._part.phase, "") in self._transport.connected
 
     async def _take(self, arrivals: list[Any]) -> None:
         now = time.time()
@@ -307,7 +308,7 @@ class Node:
         self._waits_for = self._part.waits_for
         for key in sorted(self._part.shunned - self._dropped):
             self._dropped.add(key)
-            self._transport.close_peer(key, SHUNNED)
+            self._transport.close_peer(key, SHUNNED, Parting.SHUNNED)
 
     def _step(self, entries: list[Entry]) -> list[tuple[str, int, bytes]]:
         said: list[tuple[str, int, bytes]] = []
@@ -331,8 +332,8 @@ class Node:
             self._last_seen = now
         limit = 2 * self.scenario.deployment.away_limit
         refused = self._transport.refusals.get("coordinator")
-        if refused is not None and _is_final(refused):
-            raise RequestError(f"the coordinator refuses this node: {refused}")
+        if refused is not None and refused.code.final:
+            raise RequestError(f"the coordinator refuses this node: {refused.reason}")
         if self._misfit:
             raise RequestError(f"this node and the coordinator cannot work together: {self._misfit}")
         if now - self._last_seen > limit:
@@ -380,7 +381,8 @@ class Node:
     def _greet(self, peer: Identity) -> tuple[int, str, str]:
         """What to say first; nothing to a second one of those of whom there is one, though it has a certificate."""
         if self._known.get(peer.role, "") not in ("", peer.fingerprint):
-            raise Refused(Fault.MISDIRECTED, f"the {peer.role} of this run has another certificate")
+            detail = f"the {peer.role} of this run has another certificate"
+            raise Barred(Parting.CERTIFICATE, Fault.MISDIRECTED, detail)
         return VERSION, self._digest, self._part.run
 
     def _admit(self, peer: Identity, opening: Open) -> None:
@@ -399,28 +401,24 @@ class Node:
                 self._known[peer.role] = self._met[peer.role] = peer.fingerprint
             return
         if peer.key in part.shunned:
-            raise Refused(Fault.MISDIRECTED, SHUNNED)
+            raise Barred(Parting.SHUNNED, Fault.MISDIRECTED, SHUNNED)
         if isinstance(part, CoordinatorPart):
             if not part.may_join(peer.key):
-                raise Refused(Fault.MISDIRECTED, "shares are dealt already, and this host has none")
+                raise Barred(Parting.DEALT, Fault.MISDIRECTED, "shares are dealt already, and this host has none")
         elif part.shares is None or peer.key not in part.shares.by_key:
-            raise Refused(Fault.MISDIRECTED, "this host has no share")
+            raise Barred(Parting.NO_SHARE, Fault.MISDIRECTED, "this host has no share")
 
-    def _disagreement(self, peer: Identity, opening: Open) -> Refused | None:
+    def _disagreement(self, peer: Identity, opening: Open) -> Barred | None:
         """What keeps two nodes from ever working together."""
         if opening.version != VERSION:
-            return Refused(Fault.MALFORMED, f"protocol version {opening.version}, but this is {VERSION}")
+            detail = f"protocol version {opening.version}, but this is {VERSION}"
+            return Barred(Parting.VERSION, Fault.MALFORMED, detail)
         if opening.digest != self._digest:
-            return Refused(Fault.MALFORMED, f"the scenario differs in {_difference(opening.digest, self._digest)}")
+            detail = f"the scenario differs in {_difference(opening.digest, self._digest)}"
+            return Barred(Parting.SCENARIO, Fault.MALFORMED, detail)
         if opening.run and self._part.run and opening.run != self._part.run:
-            return Refused(Fault.MISDIRECTED, f"{peer.name} belongs to another run")
+            return Barred(Parting.RUN, Fault.MISDIRECTED, f"{peer.name} belongs to another run")
         return None
-
-
-def _is_final(reason: str) -> bool:
-    """Whether it makes no sense to come again."""
-    finals = ("the scenario differs", "version", "shares are dealt", "another run", "another certificate", SHUNNED)
-    return any(text in reason for text in finals)
 
 
 def _difference(mine: str, its: str) -> str:

@@ -215,7 +215,7 @@ class Simulation:
         assert box is not None
         try:
             send(me, *user.hello(Features(self.population.features[me])))
-            while user.state != LEFT:
+            while user.state is not LEFT:
                 if not box.queue:
                     # Mailbox.wait() written out: one coroutine less for every parked user.
                     box.task = trio.lowlevel.current_task()
@@ -244,7 +244,7 @@ class Simulation:
         users = self.users
         me = -1
         try:
-            while any(users[member].state != LEFT for member in members):
+            while any(users[member].state is not LEFT for member in members):
                 await box.wait()
                 queue = box.queue
                 # Users of a cluster ask each other, so that the queue grows while it is worked off.

@@ -29,8 +29,8 @@ COMPARED = (
     "uniform_rr", "cluster_rr:tau=0.01", "cluster_rr:tau=0.05", "peer_to_peer", "shuffle", "rr_with_prior", "dp_sgd",
     "as_printed:tau=0.01",
 )  # fmt: skip
-EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-CLUSTER_COUNTS = (1, 3, 10, 30, 100, 300)
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
+CLUSTER_COUNTS = (10, 30, 100, 300)
 VARIED_EPSILON = 0.5
 """Where the number of clusters is varied instead."""
 

@@ -1,7 +1,7 @@
-"""Auditing a promised epsilon: the vectorized engine as the sampler of ``audit.epsilon``, beside the exact account.
+"""Auditing a stated epsilon: the vectorized engine as the sampler of ``audit.epsilon``, beside the exact account.
 
 What is audited is one view of one cluster: of numbers given, of the worst cluster that a scenario makes, or of the
-one for which run folders promise the least. Each trial is that cluster, run once. The victim's label is 0 or 1; the
+one for which run folders guarantee the least. Each trial is that cluster, run once. The victim's label is 0 or 1; the
 others hold as many ones as the accountant found to be the worst for this epsilon, so that an exact one can be reached.
 
 An audit that passes is no proof; one that fails shows that the engine, or the accountant, is wrong.
@@ -59,7 +59,7 @@ class Setting:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What is promised of it."""
+        """What is guaranteed of it."""
         return self._game.bounds()
 
     @cached_property
@@ -118,7 +118,7 @@ class ShiftedCoins(SeededCoins):
 
 @dataclass(frozen=True)
 class EpsilonAudit:
-    """A promised epsilon beside the lower bound from trials."""
+    """A stated epsilon beside the lower bound from trials."""
 
     setting: Setting
     seed: int

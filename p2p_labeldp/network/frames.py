@@ -11,6 +11,7 @@ of the five is refused, and neither silence nor half a frame is waited for witho
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Protocol
 
 import msgspec
@@ -57,8 +58,42 @@ class Ping(Frame, frozen=True, tag="ping"):
     pass
 
 
+class Parting(StrEnum):
+    """Why a node ends a connection, for the peer's program; the words beside it are for people."""
+
+    CLOSED = "closed"
+    FAULT = "fault"  # something that was sent breaks the rules
+    REPLACED = "replaced"  # by a newer connection
+    VERSION = "version"
+    SCENARIO = "scenario"
+    RUN = "run"  # the peer belongs to another one
+    CERTIFICATE = "certificate"  # another node has the peer's role
+    NO_SHARE = "no_share"
+    DEALT = "dealt"  # shares are, and the peer has none
+    SHUNNED = "shunned"  # the peer was refused too often
+
+    @property
+    def final(self) -> bool:
+        """Whether it makes no sense to come again."""
+        return self in _FINAL
+
+
+_FINAL = frozenset(
+    (Parting.VERSION, Parting.SCENARIO, Parting.RUN, Parting.CERTIFICATE, Parting.DEALT, Parting.SHUNNED)
+)
+
+
 class Bye(Frame, frozen=True, tag="bye"):
+    code: Parting
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON)]
+
+
+class Barred(Refused):
+    """A peer that is not admitted, or no longer."""
+
+    def __init__(self, code: Parting, fault: Fault, detail: str) -> None:
+        super().__init__(fault, detail)
+        self.code = code
 
 
 AnyFrame = Open | Item | Ack | Ping | Bye

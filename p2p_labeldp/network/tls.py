@@ -31,10 +31,12 @@ from p2p_labeldp.network.frames import (
     CHUNK,
     MAX_FIRST,
     Ack,
+    Barred,
     Bye,
     FrameReader,
     Item,
     Open,
+    Parting,
     Ping,
     decode,
     pack,
@@ -87,13 +89,13 @@ class _Connection:
         self.frames = frames  # that came in one piece with the peer's Open
         self.up = False  # whether it has admitted us too
         self.ended = ""  # why it is over
-        self.farewell: str | None = None  # what to tell the peer then
+        self.farewell: Bye | None = None  # what to tell the peer then
         self.duplicates = 0
         self.scope = trio.CancelScope()
         self.wake = trio.Event()
         self.over = trio.Event()
 
-    def end(self, reason: str, farewell: str | None = None) -> None:
+    def end(self, reason: str, farewell: Bye | None = None) -> None:
         """Stop at once, or, with something to tell the peer, as soon as what is being written is written."""
         if self.ended:
             return
@@ -129,7 +131,7 @@ class Transport:
         log: Callable[..., None],
         timing: Timing | None = None,
     ) -> None:
-        self.refusals: dict[str, str] = {}
+        self.refusals: dict[str, Bye] = {}
         """Why a peer left or would not have us, until it does."""
         self._credentials = credentials
         self._greeting = greeting
@@ -234,12 +236,12 @@ class Transport:
         if peer.connection is not None:
             peer.connection.end("forgotten")
 
-    def close_peer(self, key: str, reason: str) -> None:
+    def close_peer(self, key: str, reason: str, code: Parting = Parting.CLOSED) -> None:
         """Acknowledge what is committed, say why it ends, drop the connection, dial no more; keep the link."""
         if peer := self._peers.get(key):
             peer.address = None
             if peer.connection is not None:
-                peer.connection.end(reason or "closed", farewell=reason)
+                peer.connection.end(reason or "closed", farewell=Bye(code, reason))
 
     async def close(self, reason: str) -> None:
         """Close every peer, and wait until the last has been told or has had the time to listen."""
@@ -295,7 +297,7 @@ class Transport:
             return await self._converse(connection, facts)
         except Refused as refused:
             self._log("refused", fault=refused.fault, reason=plain(str(refused)), **facts)
-            await _say_goodbye(stream, str(refused))
+            await _say_goodbye(stream, _parting(refused))
         except _LOST as error:
             if dialled is None:
                 self._log("refused", reason=why(error), **facts)
@@ -342,7 +344,7 @@ class Transport:
         first = decode(frames[0])
         if isinstance(first, Bye):
             if key in self._peers:
-                self._left(self._peers[key], facts["address"], first.reason)
+                self._left(self._peers[key], facts["address"], first)
             raise ConnectionError(plain(first.reason))
         if not isinstance(first, Open):
             raise Refused(Fault.OUT_OF_ORDER, "the first frame must be an Open")
@@ -356,7 +358,8 @@ class Transport:
         connection = _Connection(peer, stream, reader, frames[1:])
         if peer.connection is not None:
             self._log("replaced", **facts)
-            peer.connection.end("replaced by a newer connection", farewell="a newer connection has replaced this one")
+            farewell = Bye(Parting.REPLACED, "a newer connection has replaced this one")
+            peer.connection.end("replaced by a newer connection", farewell)
         peer.connection = connection
         return connection
 
@@ -416,7 +419,7 @@ class Transport:
                     connection.end("the peer hung up")
         except Refused as refused:
             self._log("refused", fault=refused.fault, reason=plain(str(refused)), **facts)
-            connection.end(plain(str(refused)), farewell=str(refused))
+            connection.end(plain(str(refused)), _parting(refused))
         except _LOST as error:
             connection.end(why(error))
 
@@ -426,7 +429,7 @@ class Transport:
         for data in frames:
             frame = decode(data)
             if isinstance(frame, Bye):
-                self._left(peer, facts["address"], frame.reason)
+                self._left(peer, facts["address"], frame)
                 connection.end(plain(frame.reason) or "the peer said goodbye")
                 return
             if not connection.up:
@@ -448,9 +451,9 @@ class Transport:
             elif isinstance(frame, Open):
                 raise Refused(Fault.OUT_OF_ORDER, "an Open comes once, at the beginning")
 
-    def _left(self, peer: _Peer, where: str, reason: str) -> None:
-        self.refusals[peer.key] = plain(reason)
-        self._note(peer, "bye", where, plain(reason))
+    def _left(self, peer: _Peer, where: str, bye: Bye) -> None:
+        self.refusals[peer.key] = Bye(bye.code, plain(bye.reason))
+        self._note(peer, "bye", where, plain(bye.reason))
 
     def _note(self, peer: _Peer, event: str, where: str, reason: str) -> None:
         """Log what came of an attempt, unless the one before ended in the same way."""
@@ -459,13 +462,17 @@ class Transport:
             self._log(event, peer=peer.key, address=where, reason=reason)
 
 
-async def _say_goodbye(stream: TlsStream, reason: str, committed: int | None = None) -> None:
+def _parting(refused: Refused) -> Bye:
+    return Bye(refused.code if isinstance(refused, Barred) else Parting.FAULT, plain(str(refused)))
+
+
+async def _say_goodbye(stream: TlsStream, bye: Bye, committed: int | None = None) -> None:
     """Say why, then read on until the peer hangs up: to close on unread bytes would cut off our own words."""
     if not stream.whole:
         return
     last = b"" if committed is None else pack(Ack(committed))
     with trio.move_on_after(LINGER), contextlib.suppress(*_LOST):
-        await stream.send_all(last + pack(Bye(plain(reason))))
+        await stream.send_all(last + pack(Bye(bye.code, plain(bye.reason))))
         while await stream.receive_some(CHUNK):
             pass
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,27 @@ from p2p_labeldp.protocol.messages import (
     name_of,
 )
 
-HELLOS, EXCHANGE, OVER = "hellos", "exchange", "over"
+
+class Phase(StrEnum):
+    HELLOS = "hellos"
+    EXCHANGE = "exchange"
+    OVER = "over"
+
+
+class Event(StrEnum):
+    ASSIGNED = "assigned"  # everyone who said hello
+    NOBODY_CAME = "nobody came"
+    CLOSED = "closed"  # a round, and there is another one
+    ENDED = "ended"  # the last round is closed
+
+
+HELLOS, EXCHANGE, OVER = Phase
+
+TRANSITIONS: dict[Phase, dict[Event, Phase]] = {
+    HELLOS: {Event.ASSIGNED: EXCHANGE, Event.NOBODY_CAME: OVER},
+    EXCHANGE: {Event.CLOSED: EXCHANGE, Event.ENDED: OVER},
+    OVER: {},
+}
 
 Clusterer = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.integer]]
 """(ids of the users present, their features) to a cluster 0, 1, ... for each."""
@@ -86,7 +107,7 @@ class Coordinator:
         """``told`` is who gathers the labels; ``target`` is None where no epsilon was asked for."""
         self.users = users
         self.rounds = rounds
-        self.phase = HELLOS
+        self.phase: Phase = HELLOS
         self.round = -1
         self.attendance: list[Attendance] = []
         self.absent: list[int] = []
@@ -108,7 +129,7 @@ class Coordinator:
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     @property
-    def stage(self) -> tuple[str, int]:
+    def stage(self) -> tuple[Phase, int]:
         """What the limit on waiting holds for: it starts anew when this changes."""
         return self.phase, self.round
 
@@ -160,11 +181,12 @@ class Coordinator:
         self._present = np.flatnonzero(heard)
         self.absent = np.flatnonzero(heard == 0).tolist()
         if len(self._present) == 0:
-            self.phase = OVER
+            self._go(Event.NOBODY_CAME)
             nobody = np.zeros(self.users, dtype=np.bool_)
             return ((self._told, part) for round_ in range(self.rounds) for part in closed_parts(round_, nobody))
         self.clusters[self._present] = self._cluster(self._present, self._features[self._present])
         self._features = self._features[:0]
+        self._go(Event.ASSIGNED)
         self._start_round(0)
         rosters = Rosters.of(self.clusters[self._present])
         if rosters.members is not None:
@@ -197,8 +219,10 @@ class Coordinator:
             if self._told != LEARNER:  # whose work goes by clusters
                 yield self._told, part
 
+    def _go(self, event: Event) -> None:
+        self.phase = TRANSITIONS[self.phase][event]
+
     def _start_round(self, round_: int) -> None:
-        self.phase = EXCHANGE
         self.round = round_
         self.attendance.append(Attendance())
         self._heard = bytearray(self.users)
@@ -230,9 +254,10 @@ class Coordinator:
                 attendance.outcomes["withheld"] = int(kept_back.sum())
         closed = closed_parts(self.round, release)
         if self.round + 1 < self.rounds:
+            self._go(Event.CLOSED)
             self._start_round(self.round + 1)
             return self._broadcast(closed, release, Round(self.round, False), Round(self.round, True))
-        self.phase = OVER
+        self._go(Event.ENDED)
         return self._broadcast(closed, release, Goodbye(False), Goodbye(True))
 
     def _withhold(self, heard: NDArray[np.uint8], target: Target) -> None:

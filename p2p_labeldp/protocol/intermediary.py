@@ -8,6 +8,7 @@ may publish a label distribution for each cluster besides; that travels as messa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,19 @@ from p2p_labeldp.protocol.messages import (
 
 _UNKNOWN = -1
 
+
+class Stage(IntEnum):
+    GATHERING = 0
+    CLOSED = 1  # it is known whose labels count
+    PASSED_ON = 2
+
+
+TRANSITIONS: dict[Stage, tuple[Stage, ...]] = {
+    Stage.GATHERING: (Stage.CLOSED, Stage.PASSED_ON),  # the latter where the close never comes
+    Stage.CLOSED: (Stage.PASSED_ON,),
+    Stage.PASSED_ON: (),
+}
+
 Labels = NDArray[np.int64]
 Work = Callable[[Labels, Labels, Labels], tuple[Labels, Labels, NDArray[np.float64] | None]]
 """(user ids ascending, the labels they handed over, their clusters) to (user ids ascending, labels for the learner,
@@ -46,8 +60,7 @@ class Intermediary:
 
     def __init__(self, users: int, labels: int, work: Work, closing_limit: float, submit_limit: float) -> None:
         self.users = users
-        self.stage = 0
-        """1 once the coordinator has said whose labels count, 2 when the work is done."""
+        self.stage = Stage.GATHERING
         self._work = work
         self._handed = Collection(users, labels, 0)
         self._clusters: Labels = np.full(users, _UNKNOWN, dtype=np.int64)
@@ -59,12 +72,12 @@ class Intermediary:
 
     @property
     def finished(self) -> bool:
-        return self.stage == 2
+        return self.stage is Stage.PASSED_ON
 
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
         refusals: list[Outgoing] = []
         if type(message) is Submit:
-            if self.stage == 2:
+            if self.finished:
                 raise Refused(Fault.OUT_OF_ORDER, "the labels have been passed on")
             self._handed.take(sender, message.label)
         elif type(message) is Roster and sender == COORDINATOR:
@@ -72,23 +85,28 @@ class Intermediary:
         elif type(message) is Closed and sender == COORDINATOR:
             left_out = self._handed.close(message)
             refusals = [(AUDITOR, Refusal(user, "submit", Fault.OUT_OF_ORDER, "does not count")) for user in left_out]
-            self.stage += self._handed.closed
+            if self._handed.closed:
+                self._go(Stage.CLOSED)
         else:
             raise Refused(
                 Fault.MISDIRECTED, f"{name_of(self.address)} takes no {kind_of(message)} from {name_of(sender)}"
             )
-        if self.stage != 1 or not self._handed.complete:
+        if self.stage is not Stage.CLOSED or not self._handed.complete:
             return refusals
         users, _ = self._handed.counting()
         return refusals if (self._clusters[users] == _UNKNOWN).any() else self._pass_on(refusals)
 
     def expire(self) -> Iterable[Outgoing]:
         """Go on with what there is: some labels were lost on the way."""
-        return self._pass_on([]) if self.stage < 2 else ()
+        return () if self.finished else self._pass_on([])
 
     def lost(self) -> list[int]:
         """Users who count and whose labels have not come."""
         return self._handed.lost()
+
+    def _go(self, stage: Stage) -> None:
+        assert stage in TRANSITIONS[self.stage], f"{stage.name} after {self.stage.name}"
+        self.stage = stage
 
     def _enrol(self, part: Roster) -> None:
         members = np.frombuffer(part.members[: len(part.members) // 8 * 8], dtype="<i8")
@@ -97,7 +115,7 @@ class Intermediary:
         self._clusters[members] = part.cluster
 
     def _pass_on(self, refusals: list[Outgoing]) -> Iterator[Outgoing]:
-        self.stage = 2
+        self._go(Stage.PASSED_ON)
         users, labels = self._handed.counting()
         known = self._clusters[users] != _UNKNOWN
         users, labels = users[known], labels[known]

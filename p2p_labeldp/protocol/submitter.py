@@ -24,7 +24,7 @@ from p2p_labeldp.protocol.messages import (
     Round,
     Submit,
 )
-from p2p_labeldp.protocol.user import ABSTAINING, DONE, User
+from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, User
 
 
 class Submitter(User):
@@ -47,7 +47,7 @@ class Submitter(User):
         self.round = round_
         parameters = self.host.parameters
         if self._must_abstain(len(self._roster)):
-            self.state = ABSTAINING
+            self._go(ABSTAINS)
             return ((COORDINATOR, Done(round_, "abstained")),)
         label = self.label
         if self._flips:
@@ -55,7 +55,8 @@ class Submitter(User):
             if flip < parameters.alpha:
                 label = (label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
         self.noisy = self._answer = label
-        self.state = DONE
+        self._go(BEGINS)
+        self._go(ANSWERED)  # by herself
         done = COORDINATOR, Done(round_, "reported")
         self._keeps = self._receiver == LEARNER  # then she reports it at the close, as in the exchange
         return (done,) if self._keeps else ((self._receiver, Submit(label)), done)

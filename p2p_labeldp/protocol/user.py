@@ -2,9 +2,9 @@
 
     JOINING --assignment--> WAITING --answer--> DONE --round--> WAITING ... --goodbye--> LEFT
 
-When she has her answer she tells the coordinator that she is done, and nobody else anything. Her report leaves
-when the round is closed for everyone, and only if the close says so: when it was that she was answered, or by whom,
-the learner cannot tell from when she reports. An answer that comes after the close is of no use to anyone.
+All her transitions are in `TRANSITIONS`. When she has her answer she tells the coordinator that she is done, and
+nobody else anything. Her report leaves when the round is closed for everyone, and only if the close says so: from when
+she reports the learner cannot tell when she was answered, or by whom. An answer that comes after the close is refused.
 
 She flips her label once (once per round with fresh noise) and answers every asker of a round with that
 one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any
 
 from p2p_labeldp.protocol.host import Host
@@ -44,7 +45,36 @@ from p2p_labeldp.protocol.messages import (
     name_of,
 )
 
-JOINING, WAITING, DONE, ABSTAINING, LEFT = range(5)
+
+class State(IntEnum):
+    JOINING = 0
+    WAITING = 1
+    DONE = 2
+    ABSTAINING = 3
+    LEFT = 4
+
+
+class Event(IntEnum):
+    BEGINS = 0  # a round, having been assigned or told so
+    ABSTAINS = 1  # in a round that she was told to begin
+    ANSWERED = 2
+    DISMISSED = 3
+
+
+JOINING, WAITING, DONE, ABSTAINING, LEFT = State
+BEGINS, ABSTAINS, ANSWERED, DISMISSED = Event
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    JOINING: {BEGINS: WAITING, ABSTAINS: ABSTAINING, DISMISSED: LEFT},
+    WAITING: {BEGINS: WAITING, ABSTAINS: ABSTAINING, ANSWERED: DONE, DISMISSED: LEFT},
+    DONE: {BEGINS: WAITING, ABSTAINS: ABSTAINING, DISMISSED: LEFT},
+    ABSTAINING: {BEGINS: WAITING, ABSTAINS: ABSTAINING, DISMISSED: LEFT},
+    LEFT: {},
+}
+"""What is not here does not happen: it is refused."""
+
+# By number, which is found in a third of the time.
+_NEXT = tuple(tuple(TRANSITIONS[state].get(event) for event in Event) for state in State)
 
 MAX_EARLY = 1024  # asks held before a round begins; about one asker per user is usual, log n / log log n the most
 
@@ -59,7 +89,7 @@ class User:
         self.id = id_
         self.label = label
         self.host = host
-        self.state = JOINING
+        self.state: State = JOINING
         self.round = -1
         self._askers: list[int] | None = None
         self._early: list[tuple[int, Ask]] | None = None
@@ -83,7 +113,7 @@ class User:
 
     def _assigned(self, sender: int, message: Assignment) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)
-        if self.state != JOINING:
+        if self.state is not JOINING:
             raise Refused(Fault.DUPLICATE, f"user {self.id} is assigned already")
         roster = self.host.rosters.get(message.cluster)
         if roster is None or len(roster) != message.size:
@@ -106,7 +136,7 @@ class User:
 
     def _released(self, release: bool) -> tuple[Outgoing, ...]:
         """What she reports at the close of a round: the answer she got and kept, if the close says so."""
-        if release and self.state == DONE and self._keeps:
+        if release and self.state is DONE and self._keeps:
             return ((LEARNER, Report(self.round, self._answer)),)
         return ()
 
@@ -115,7 +145,7 @@ class User:
         parameters = self.host.parameters
         size = len(self._roster)
         if self._must_abstain(size):
-            self.state = ABSTAINING
+            self._go(ABSTAINS)
             early, self._early = self._early or [], None
             return [(COORDINATOR, Done(round_, "abstained")), *(self._reply(asker, held) for asker, held in early)]
         flip, peer, keep, other = self.host.coins(round_, self.id)
@@ -128,12 +158,17 @@ class User:
         self._peer = self._roster[int(peer * size)]
         self._keeps = keep < parameters.theta
         self._askers = None
-        self.state = WAITING
+        self._go(BEGINS)
         ask = (self._peer, Ask(round_))
         if self._early is None:
             return (ask,)
         early, self._early = self._early, None
         return [ask, *(self._reply(asker, held) for asker, held in early)]
+
+    def _go(self, event: Event) -> None:
+        state = _NEXT[self.state][event]
+        assert state is not None, f"{event.name} in state {self.state.name}"
+        self.state = state
 
     def _must_abstain(self, size: int) -> bool:
         host = self.host
@@ -150,7 +185,7 @@ class User:
 
     def _asked(self, sender: int, message: Ask) -> Sequence[Outgoing]:
         state = self.state
-        if message.round == self.round and state in (WAITING, DONE):
+        if message.round == self.round and (state is WAITING or state is DONE):
             self._require_member(sender)
             askers = self._askers
             if askers is None:
@@ -160,8 +195,8 @@ class User:
             elif self.host.one_answer:
                 raise Refused(Fault.DUPLICATE, f"{name_of(sender)} asked already in round {message.round}")
             return ((sender, Answer(message.round, self.noisy)),)
-        if state in (ABSTAINING, LEFT):
-            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} has {'left' if state == LEFT else 'abstained'}")
+        if state is ABSTAINING or state is LEFT:
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} has {'left' if state is LEFT else 'abstained'}")
         if message.round != self.round + 1:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is in round {self.round}, not {message.round}")
         self._hold(sender, message)
@@ -174,7 +209,7 @@ class User:
             raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is not in cluster {self.cluster}")
 
     def _hold(self, sender: int, message: Ask) -> None:
-        if self.state != JOINING:
+        if self.state is not JOINING:
             self._require_member(sender)
         if self._early is None:
             self._early = []
@@ -185,24 +220,24 @@ class User:
         self._early.append((sender, message))
 
     def _answered(self, sender: int, message: Answer) -> Sequence[Outgoing]:
-        if self.state != WAITING or message.round != self.round:
-            again = self.state == DONE and message.round == self.round and sender == self._peer
+        if self.state is not WAITING or message.round != self.round:
+            again = self.state is DONE and message.round == self.round and sender == self._peer
             raise Refused(Fault.DUPLICATE if again else Fault.OUT_OF_ORDER, f"user {self.id} waits for no such answer")
         if sender != self._peer:
             raise Refused(Fault.MISDIRECTED, f"user {self.id} did not ask {name_of(sender)}")
         if not 0 <= message.label < self.host.parameters.labels:
             raise Refused(Fault.MALFORMED, f"label {message.label} is not below {self.host.parameters.labels}")
-        self.state = DONE
+        self._go(ANSWERED)
         # Replace her own label with the other user's noisy label, and subsample.
         self._answer = message.label
         return ((COORDINATOR, Done(message.round, "reported" if self._keeps else "dropped")),)
 
     def _leave(self, sender: int, message: Goodbye) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)
-        if self.state == LEFT:
+        if self.state is LEFT:
             raise Refused(Fault.DUPLICATE, f"user {self.id} has left already")
         report = self._released(message.release)
-        self.state = LEFT
+        self._go(DISMISSED)
         return report
 
     def _only_from_the_coordinator(self, sender: int) -> None:

@@ -6,14 +6,17 @@ How a mechanism is drawn, and whom it trusts in a few words, stands in one table
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
-from p2p_labeldp.reporting.sweeps import CONFIDENCE, estimate, show_deltas
+from p2p_labeldp.reporting.sweeps import estimate, show_deltas
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class Panel:
     def title(self) -> str:
         name = DATA_SETS.get(self.dataset, self.dataset)
         if self.across == "clusters":
-            name += ", by the number of clusters"
+            epsilons = self.epsilons()
+            name += ", by the number of clusters" + (f", epsilon {epsilons[0]:g}" if len(epsilons) == 1 else "")
         return f"{name} (preview: {self.cut})" if self.cut else name
 
     def lines(self) -> dict[tuple[str, float], list[Point]]:
@@ -71,6 +75,13 @@ class Panel:
 
     def values(self) -> list[float]:
         return sorted({getattr(point, self.across) for point in self.points})
+
+    def epsilons(self) -> list[float]:
+        return sorted({point.epsilon for point in self.points})
+
+    def label(self, mine: Sequence[Point]) -> str:
+        """What the legend says of a curve; its epsilon too, where there are several under one name."""
+        return curve_label(mine, with_epsilon=self.across == "clusters" and len(self.epsilons()) > 1)
 
 
 def summarise(panel: Panel) -> list[dict[str, Any]]:
@@ -123,9 +134,7 @@ def caption(panel: Panel) -> str:
         parts.append(f"purity of {which} clusters {_span([purities[count] for count in counts], 2)}")
     trials = sorted({point["trials"] for point in summarise(panel)})
     said = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
-    parts.append(f"{said} trial{'s' if trials[-1] > 1 else ''}")
-    if trials[-1] > 1:
-        parts.append(f"bands: {CONFIDENCE:.0%} confidence of the mean")
+    parts.append(f"mean and range of {said} trials" if trials[-1] > 1 else "one trial")
     return "; ".join(parts)
 
 
@@ -135,7 +144,10 @@ def _span(values: Sequence[float], digits: int) -> str:
 
 
 def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
-    """Curves with bands; label to what a legend shows for it."""
+    """Curves with bands from the lowest to the highest trial; label to what a legend shows for it.
+
+    Few trials say little of a mean's distribution, so that bands show the trials themselves.
+    """
     handles: dict[str, Any] = {}
     used: dict[str, int] = {}
     for mine in panel.lines().values():
@@ -147,28 +159,32 @@ def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         for point in mine:
             by_place.setdefault(getattr(point, panel.across), []).append(point)
         x = sorted(place for place, group in by_place.items() if any(point.ratio is not None for point in group))
-        known = [estimate(point.ratio for point in by_place[place]) for place in x]
-        found = [each for each in known if each is not None]
-        label = curve_label(mine, with_epsilon=panel.across == "clusters")
-        (handles[label],) = axes.plot(
-            x, [each.mean for each in found], linestyle=style, color=look.colour, marker=look.marker, markersize=4.5,
-            linewidth=1.3,
+        ratios = [[point.ratio for point in by_place[place] if point.ratio is not None] for place in x]
+        (handles[panel.label(mine)],) = axes.plot(
+            x, [math.fsum(each) / len(each) for each in ratios], linestyle=style, color=look.colour,
+            marker=look.marker, markersize=4.5, linewidth=1.3, zorder=2.5 if kind == "peer_to_peer" else 2,
         )  # fmt: skip
-        sides = [(place, each.low, each.high) for place, each in zip(x, found, strict=True) if each.low is not None]
-        if sides:
-            axes.fill_between(*zip(*sides, strict=True), color=look.colour, alpha=0.18, linewidth=0)
+        axes.fill_between(x, list(map(min, ratios)), list(map(max, ratios)), color=look.colour, alpha=0.2, linewidth=0)
     values = panel.values()
     axes.axhline(1.0, color="0.6", linewidth=0.8, linestyle="--")
     axes.set_xscale("log")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
     axes.set_xlabel("number of clusters" if panel.across == "clusters" else "total epsilon")
-    axes.set_ylabel("accuracy / non-private accuracy")
-    axes.set_title(f"{panel.title}\n{caption(panel)}", fontsize=8)
-    lowest = min((point.ratio for point in panel.points if point.ratio is not None), default=0.0)
-    axes.set_ylim(max(0.0, math.floor(10 * lowest) / 10), 1.03)
+    axes.set_title(f"{panel.title}\n{textwrap.fill(caption(panel), 68)}", fontsize=8)
+    _stretch(axes, min((point.ratio for point in panel.points if point.ratio is not None), default=0.0))
     axes.grid(alpha=0.25)
     return handles
+
+
+def _stretch(axes: Any, lowest: float) -> None:
+    """Most curves lie close below 1: there the scale is the widest, while everything stays in the picture."""
+    axes.set_yscale("function", functions=(lambda y: np.maximum(y, 0.0) ** 3, lambda z: np.maximum(z, 0.0) ** (1 / 3)))
+    bottom = max(0.0, math.floor(10 * lowest) / 10)
+    axes.set_ylim(bottom, 1.01)
+    ticks = [tick for tick in (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0) if tick > bottom + 0.04]
+    axes.set_yticks([bottom, *ticks], [f"{tick:g}" for tick in (bottom, *ticks)])
+    axes.set_ylabel("accuracy / non-private accuracy (scale widest at 1)")
 
 
 def draw_comparison(panels: Sequence[Panel], stem: Path) -> list[Path]:
@@ -181,9 +197,15 @@ def draw_comparison(panels: Sequence[Panel], stem: Path) -> list[Path]:
     figure = Figure(figsize=(5.6 * columns, 4.2 * rows + 1.1), layout="constrained")
     handles: dict[str, Any] = {}
     for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=True):
-        handles = draw_panel(axes, panel) | handles
+        handles |= draw_panel(axes, panel)
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=7, frameon=False
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=7,
+        frameon=False,
+        handlelength=3.5,
     )
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = []

@@ -53,7 +53,7 @@ def reports_of(outcome: Outcome) -> Reports:
     return Reports(users, labels, outcome.clusters, outcome.shares)
 
 
-SEEDED = "epsilon is the mechanism's: coins are seeded, and whoever knows the seed can undo every flip"
+SEEDED = "epsilon is the mechanism's: whoever knows the seed can undo every flip"
 """What every seeded run says of itself."""
 
 

@@ -240,7 +240,7 @@ def _nearest(section: str, name: str | None) -> str:
         others: Iterable[str] = SECTIONS
     else:
         own = [dotted for dotted in every_key if dotted.startswith(section + ".")]
-        near = [dotted for dotted in every_key if dotted.split(".")[1] == name]
+        near = [" or ".join(same)] if (same := [each for each in every_key if each.split(".")[1] == name]) else []
         near += difflib.get_close_matches(f"{section}.{name}", own, 1, 0.5)
         others = own
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(others)}"

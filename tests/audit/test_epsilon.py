@@ -184,10 +184,10 @@ def test_json_has_the_keys_others_rely_on(command: Command) -> None:
     assert 0 < found["epsilon_lower"] < found["epsilon"] < LOG_4
 
 
-def test_a_person_reads_what_is_promised_and_what_was_shown(command: Command, tmp_path: Path) -> None:
+def test_a_person_reads_what_is_stated_and_what_was_shown(command: Command, tmp_path: Path) -> None:
     status, out, err = command(*NUMBERS, "--out", "plots/epsilon.png")
     assert (status, err) == (0, "")
-    for word in ("promised", "shown", "learner", "alpha 0.2", "plots/epsilon.png"):
+    for word in ("stated", "shown", "learner", "alpha 0.2", "plots/epsilon.png"):
         assert word in out
     assert (tmp_path / "plots" / "epsilon.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((tmp_path / "plots").iterdir())) == 1

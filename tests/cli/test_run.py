@@ -52,7 +52,7 @@ def test_a_run_prints_a_table_and_leaves_a_folder(command: Command, scenario: Pa
         "manifest.json", "population.npz", "report.html", "reports.npz", "scenario.toml", "summary.json",
         "trace.msgpack",
     ]  # fmt: skip
-    assert load_scenario(folder / "scenario.toml") == load_scenario(scenario)
+    assert load_scenario(folder / "scenario.toml") == load_scenario(scenario).settled()
 
 
 def test_json_is_one_object_with_the_keys_others_rely_on(command: Command, scenario: Path) -> None:

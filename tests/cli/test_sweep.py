@@ -154,7 +154,10 @@ def test_without_pyarrow_it_says_how_to_get_parquet(command: Command, monkeypatc
         (("--vary", "mechanism.noise=sticky,fresh", "--seeds", "2"), "--vary mechanism.noise: changes nothing here"),
         (("--vary", "mechanism.alpha=.1,.2", "--seeds", "2"), "runs/small-sweep: holds another sweep"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "1"), "--seeds 1: runs/small-sweep has rows of 2 seeds already"),
-        (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"), "coins.seed is 0 there and 5 here"),
+        (
+            ("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"),
+            'coins.source is "auto" there and "seeded" here',
+        ),
         (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--out", "."), "holds no sweep; name another folder"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "127.0.0.1:1"), "no Dask scheduler answers"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "nowhere"), "not an address"),
@@ -204,5 +207,5 @@ def test_an_interrupted_sweep_says_what_it_kept(
     monkeypatch.setattr(workers, "replicate", interrupted)
     status, out, err = command("--vary", "mechanism.alpha=.1,.2", "--seeds", "9", "--workers", "1")
     assert (status, out) == (3, "")
-    assert err == "p2p-labeldp: interrupted: 2 of 18 rows are kept in runs/small-sweep; start it again to go on\n"
+    assert err == "p2p-labeldp: interrupted: 2 of 18 rows are kept in runs/small-sweep; start it again to resume\n"
     assert len((tmp_path / "runs" / "small-sweep" / "sweep.csv").read_text().splitlines()) == 3

@@ -90,7 +90,7 @@ def framed() -> list[bytes]:
             frames.Open(1, "data.users=1", "a run", 3),
             frames.Ack(7),
             frames.Ping(),
-            frames.Bye("why"),
+            frames.Bye(frames.Parting.CLOSED, "why"),
         )
     ]
 

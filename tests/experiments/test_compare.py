@@ -256,7 +256,7 @@ def test_the_caption_and_the_legend_say_what_a_reader_needs(whole: Sweep) -> Non
     truth, purity = whole.rows[0]["nonprivate_accuracy"], whole.rows[0]["purity"]
     assert f"non-private accuracy {truth:.4f}" in said
     assert f"purity of 4 clusters {purity:.2f}" in said
-    assert "2 trials" in said
+    assert "mean and range of 2 trials" in said
     labels = [curve_label(mine, with_epsilon=False) for mine in panel.lines().values()]
     assert labels[:4] == [
         "uniform_rr: trusts nobody; delta 0",
@@ -292,6 +292,7 @@ def test_the_model_view_counts_where_the_learner_is_trusted(whole: Sweep) -> Non
         (["compare", "--dataset", "digits", "--vary", "alpha"], "--vary"),
         (["compare", "--dataset", "digits", "--counts", "2"], "--counts"),
         (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2.5"], "--counts"),
+        (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2,9999"], "--counts 9999"),
         (["compare", "--dataset", "digits", "--mechanisms", "magic"], "--mechanisms"),
         (["compare", "--dataset", "digits", "--mechanisms", "uniform_rr uniform_rr"], "--mechanisms"),
         (["compare", "--dataset", "digits", "--label", "x"], "--label"),

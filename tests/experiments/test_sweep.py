@@ -404,7 +404,7 @@ def test_an_interrupt_keeps_its_rows_and_writes_their_table(
             made.extend(set(children()) - set(before))
             raise KeyboardInterrupt
 
-    with pytest.raises(RunError, match=rf"interrupted: {after} of 12 rows are kept in .*; start it again to go on"):
+    with pytest.raises(RunError, match=rf"interrupted: {after} of 12 rows are kept in .*; start it again to resume"):
         sweep(plan_of(), tmp_path, workers=count, progress=interrupted)
     with (tmp_path / "sweep.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == len(journaled(tmp_path)) == after

@@ -22,6 +22,7 @@ from p2p_labeldp.network.frames import (
     FrameReader,
     Item,
     Open,
+    Parting,
     Ping,
     decode,
     pack,
@@ -34,8 +35,8 @@ FRAMES: list[Frame] = [
     Item(2**48 - 1, 2**63 - 1, b"body"),
     Ack(0),
     Ping(),
-    Bye("why"),
-    Bye(""),
+    Bye(Parting.CLOSED, "why"),
+    Bye(Parting.SHUNNED, ""),
 ]
 
 
@@ -139,7 +140,7 @@ def test_the_largest_body_fits_into_a_frame_whatever_its_number_and_clock() -> N
 
 def test_the_longest_goodbye_and_the_longest_opening_fit_into_the_first_frame() -> None:
     widest = "\U0001f600"
-    assert len(pack(Bye(widest * MAX_REASON))) <= MAX_FIRST
+    assert len(pack(Bye(Parting.CERTIFICATE, widest * MAX_REASON))) <= MAX_FIRST
     assert len(pack(Open(2**63, widest * 3000, widest * 128, 2**48 - 1))) <= MAX_FIRST
 
 
@@ -210,7 +211,7 @@ async def test_half_a_frame_and_silence_is_refused(autojump_clock: object) -> No
 
 
 async def test_a_frame_that_trickles_in_too_slowly_is_refused(autojump_clock: object) -> None:
-    trickle = [piece for byte in pack(Bye("a long farewell")) for piece in (1.0, bytes([byte]))]
+    trickle = [piece for byte in pack(Bye(Parting.CLOSED, "a long farewell")) for piece in (1.0, bytes([byte]))]
     with pytest.raises(Refused, match="half a frame"):
         await reader(*trickle).read()
 

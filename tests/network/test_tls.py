@@ -23,7 +23,7 @@ from p2p_labeldp.deployment.certificates import init_certificates, make_request,
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network import tls
 from p2p_labeldp.network.credentials import Credentials
-from p2p_labeldp.network.frames import Ack, AnyFrame, Bye, Frame, FrameReader, Item, Open, Ping, decode, pack
+from p2p_labeldp.network.frames import Ack, AnyFrame, Bye, Frame, FrameReader, Item, Open, Parting, Ping, decode, pack
 from p2p_labeldp.network.tls import Timing, parse_address
 from p2p_labeldp.protocol.messages import MAX_FRAME
 
@@ -440,7 +440,7 @@ async def test_a_peer_that_lost_its_journal_is_refused_and_told_so(new_node: New
     fresh.transport.connect("coordinator", server.address)
     facts = await fresh.saw("bye")
     assert "has lost its journal" in facts["reason"]
-    assert fresh.transport.refusals["coordinator"] == facts["reason"]
+    assert fresh.transport.refusals["coordinator"].reason == facts["reason"]
     assert (await server.saw("refused"))["fault"] == "out_of_order"
     assert fresh.transport.connected == server.transport.connected == set()
 
@@ -482,7 +482,7 @@ async def test_whoever_is_not_admitted_is_told_why(new_node: NewNode, opening: t
     await server.saw("refused", count=3, fault="misdirected", peer=client.key)  # it tries again
     facts = await client.saw("bye")
     assert "is spoken here" in facts["reason"]
-    assert client.transport.refusals == {"coordinator": facts["reason"]}
+    assert {key: bye.reason for key, bye in client.transport.refusals.items()} == {"coordinator": facts["reason"]}
     assert len(client.logged("bye")) == 1  # and says so once
     server.opening = opening
     await client.saw("connected")
@@ -497,7 +497,7 @@ async def test_the_dialling_side_may_refuse_too(new_node: NewNode) -> None:
     client.transport.connect("coordinator", server.address)
     await client.saw("refused", peer="coordinator", fault="misdirected")
     await server.saw("bye", peer=client.key)
-    assert "is spoken here" in server.transport.refusals[client.key]
+    assert "is spoken here" in server.transport.refusals[client.key].reason
 
 
 async def test_a_peer_with_another_key_than_the_one_dialled_is_refused(new_node: NewNode) -> None:
@@ -843,7 +843,7 @@ async def test_a_peer_that_is_closed_hears_the_reason_and_what_is_safe(new_node:
     await server.receive(1)
     server.transport.close_peer(client.key, reason)
     await client.saw("bye", reason=reason)
-    assert client.transport.refusals["coordinator"] == reason
+    assert client.transport.refusals["coordinator"] == Bye(Parting.CLOSED, reason)
     assert client.transport.unacknowledged("coordinator") == 0
 
 

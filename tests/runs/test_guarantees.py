@@ -105,8 +105,9 @@ def test_replaced_roles_leave_no_guarantee_whatever_the_mechanism(kind: str) -> 
 
 
 def test_known_colluders_are_accounted_for_in_the_clusters_that_hold_them() -> None:
-    few, many = (of({30: 0, 60: 0}, colluders={30: count})[View.COALITION] for count in (0, 5))
-    assert (few.colluders, many.colluders) == (1, 5)
+    few, many = (of({30: 0, 60: 0}, colluders=known)[View.COALITION] for known in ({}, {30: 5}))
+    assert (few.colluders, many.colluders) == (1, 5), "one is assumed where none are known"
+    assert of({30: 0}, colluders={30: 0})[View.COALITION].epsilon == of({30: 0})[View.LEARNER].epsilon
     exact = account(View.COALITION, PARAMETERS, cluster_size=30, colluders=5).get_epsilon(DELTA)
     assert many.epsilon == exact.epsilon > few.epsilon
 

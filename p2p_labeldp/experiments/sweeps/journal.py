@@ -1,6 +1,6 @@
 """The journal of a sweep: what it is, then a line for each replicate, written as it finishes.
 
-Killed at any moment, it loses at most the line that was being written, which is cut off before the sweep goes on.
+Killed at any moment, it loses at most the line that was being written, which is cut off before the sweep resumes.
 One sweep at a time: the file is locked while it grows.
 """
 

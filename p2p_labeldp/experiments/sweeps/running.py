@@ -35,7 +35,7 @@ def sweep(
     """Every row of the plan, those of earlier starts in ``out`` included, and its tables written.
 
     ``workers`` processes (-1: one for each core; 1: this one), or the Dask cluster at the address ``dask``. Stopped by
-    Ctrl-C it writes the tables of what there is and raises RunError; called again it goes on.
+    Ctrl-C it writes the tables of what there is and raises RunError; called again it resumes.
     """
     if workers != -1 and workers < 1:
         raise RequestError(f"--workers {workers} is not allowed; it must be at least 1, or -1 for every core")
@@ -74,7 +74,7 @@ def sweep(
         found = _written(out, failures)
     if stopped:
         total = len(plan.settings) * plan.seeds
-        how_far = f"{len(found.rows)} of {total} rows are kept in {out}; start it again to go on"
+        how_far = f"{len(found.rows)} of {total} rows are kept in {out}; start it again to resume"
         raise RunError(f"{stopped}: {how_far}")
     return found
 

@@ -1,0 +1,242 @@
+"""Nothing leaves that should not: targets that are no longer kept, journals, and nodes with other data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deployment_model import Model
+from live_deployment import Live
+from processes import Machine, fleet
+
+from p2p_labeldp.cli import main
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.deployment import local, node
+from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.privacy import account
+from p2p_labeldp.scenario import parse_scenario, replace
+
+TARGET = parse_scenario("""
+[data]
+name = "synthetic"
+users = 200
+[clusters]
+count = 2
+minimum_size = 20
+[mechanism]
+epsilon = 0.5
+[network]
+latency = 0.05
+round_limit = 2
+""")
+
+
+# A target is kept, or nothing is released
+
+
+@pytest.mark.parametrize("hosting", ["user", "cluster"])
+def test_users_cut_off_while_asking_and_back_before_the_close_keep_their_clusters_from_releasing(hosting: str) -> None:
+    """Asks leave at 0.1 s and get through when the cut is over, at 3.2 s; the round is closed at 2.05 s."""
+    text = '[[faults]]\nrule = "partition"\nusers = [0, 1]\nstart = 0.08\nend = 2.0\n'
+    found = run(replace(TARGET, faults=parse_scenario(text).faults), hosting=hosting)
+    outcome = found.outcome
+    assert outcome is not None
+    cut = sorted({int(outcome.clusters[user]) for user in outcome.missing})
+    assert cut
+    assert outcome.withheld == found.summary["withheld"] == cut
+    reporters, _ = outcome.rounds[0]
+    assert not np.isin(outcome.clusters[reporters], cut).any()
+    held_back = int(np.isin(outcome.clusters, cut).sum()) - len(outcome.missing)
+    assert outcome.outcomes[0] == {
+        "reported": 200 - held_back - len(outcome.missing), "dropped": 0, "abstained": 0, "withheld": held_back,
+    }  # fmt: skip
+
+
+def test_without_faults_a_target_withholds_nothing() -> None:
+    outcome = run(TARGET).outcome
+    assert outcome is not None
+    assert (outcome.withheld, outcome.missing, outcome.reports) == ([], [], 200)
+
+
+def test_clusters_that_came_out_smaller_than_planned_are_withheld_unless_they_keep_the_target() -> None:
+    """Half of the users never say hello; the flips were worked out for everyone."""
+    users = ", ".join(map(str, range(100)))
+    text = f'[[faults]]\nrule = "crash"\nusers = [{users}]\nat = 0.0\n'
+    scenario = replace(TARGET, faults=parse_scenario(text).faults, network__hello_limit=1.0)
+    found = run(scenario)
+    outcome = found.outcome
+    assert outcome is not None
+    assert outcome.missing == list(range(100))
+
+    def spent(size: int, alpha: float) -> float:
+        delta = found.summary["privacy"]["learner"]["delta"]
+        return account("learner", cluster_size=size, alpha=alpha, theta=1.0).get_epsilon(delta).epsilon
+
+    sizes = np.bincount(outcome.clusters[100:]).tolist()
+    fails = [cluster for cluster, size in enumerate(sizes) if spent(size, found.summary["alpha"]) > 0.5]
+    assert 0 < len(fails) < len(sizes), "there is something to tell apart"
+    assert outcome.withheld == fails
+    assert not np.isin(outcome.clusters[outcome.rounds[0][0]], fails).any()
+
+
+def test_behind_a_firewall_between_two_hosts_a_deployment_with_a_target_releases_nothing() -> None:
+    model = Model(replace(TARGET, data__users=60), 2, seed=1)
+    walled = {(model.names[3], model.names[4]), (model.names[4], model.names[3])}
+    waiting = model.waiting
+    model.waiting = lambda: [pair for pair in waiting() if pair not in walled]  # type: ignore[method-assign]
+    model.run()
+    model.expire_round()
+    model.run()
+    summary = model.summary()
+    clusters = list(range(summary["clusters"]))
+    assert clusters
+    assert summary["withheld"] == clusters
+    assert summary["reports"] == 0
+    assert model.parts["learner"].withheld == clusters  # type: ignore[attr-defined]
+
+
+SILENT = replace(TARGET, data__users=80, mechanism__epsilon=1.0, network__round_limit=1.0, deployment__away_limit=2.0)
+
+
+def test_a_learner_to_whom_clusters_released_nothing_says_which_and_ends_with_status_1(tmp_path: Path) -> None:
+    with Machine() as machine, fleet(machine, SILENT, 2, tmp_path / "work") as nodes:
+        nodes.start()
+        nodes.wait_for("coordinator", "clustered")
+        nodes.freeze("users-2")
+        others = ["coordinator", "learner", "auditor", "users-1"]
+        assert nodes.wait(*others) == dict.fromkeys(others, 0) | {"learner": 1}
+        last = nodes.said("learner")[-1]["text"]
+        summary = json.loads((nodes.work / "learner" / "summary.json").read_text())
+        nodes.thaw("users-2")
+    withheld = summary["withheld"]
+    assert withheld
+    assert re.fullmatch(r"p2p-labeldp: clusters? [\d, ]+ ha(s|ve) released nothing: .*mechanism\.epsilon.*", last)
+    assert all(str(cluster) in last for cluster in withheld)
+
+
+def test_deploy_says_which_clusters_were_withheld_and_ends_with_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Lossy(local.LocalDeployment):
+        """A deployment of which the learner said that clusters were withheld."""
+
+        async def run(self, progress: Any = None) -> None:
+            await super().run(progress)
+            summary = self.work / "learner" / "summary.json"
+            summary.write_text(json.dumps(json.loads(summary.read_text()) | {"withheld": [1, 3]}))
+
+    monkeypatch.setattr(local, "LocalDeployment", Lossy)
+    small = tmp_path / "small.toml"
+    small.write_text('[data]\nname = "synthetic"\nusers = 40\n[clusters]\ncount = 2\nminimum_size = 5\n')
+    assert main(["deploy", str(small), "--hosts", "1", "--no-report", "--out", str(tmp_path / "run"), "--json"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out)["withheld"] == [1, 3]
+    assert said.err.startswith("p2p-labeldp: clusters 1, 3 have released nothing: ")
+
+
+# Journals
+
+
+ROLES = ("coordinator", "learner", "auditor")
+
+
+def facts_of(state: Path) -> dict[str, str]:
+    with sqlite3.connect(state / "journal.sqlite") as journal:
+        found = dict(journal.execute("SELECT name, value FROM facts"))
+    journal.close()
+    return found
+
+
+async def journal_of(role: str, dataset: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The facts in the journal of a node that has just begun."""
+    monkeypatch.setattr(node, "load", lambda *_: dataset)
+    places = {f"deployment__{name}": f"127.0.0.1:{port}" for port, name in enumerate(ROLES, 1)}  # where nobody is
+    live = Live(folder, replace(TARGET, data__users=40), hosts=1)
+    live.scenario = replace(live.scenario, **places, deployment__listen="127.0.0.1:0")
+    async with live.running():
+        await live.start(role)
+    return facts_of(folder / "state" / role)
+
+
+def with_another_label(dataset: Dataset) -> Dataset:
+    labels = dataset.labels.copy()
+    labels[7] ^= 1
+    return dataclasses.replace(dataset, labels=labels, conditional=None)
+
+
+async def test_whoever_knows_all_labels_but_one_cannot_try_the_last_one_out_on_a_learners_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = load(replace(TARGET, data__users=40).data, 0)
+    one = await journal_of("learner", dataset, tmp_path / "one", monkeypatch)
+    other = await journal_of("learner", with_another_label(dataset), tmp_path / "other", monkeypatch)
+    same = {"role", "scenario", "data"}
+    assert {name: one[name] for name in same} == {name: other[name] for name in same}
+    others = {"certificate", "known coordinator", "known learner", "known auditor", "listen"}
+    assert one.keys() == other.keys()
+    assert one.keys() <= same | others
+
+
+async def test_a_hosts_journal_keeps_of_labels_what_nobody_can_try_without_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has to notice other labels when it comes back. With another key the same labels leave another mark."""
+    dataset = load(replace(TARGET, data__users=40).data, 0)
+    marks = []
+    for place in ("one", "other"):
+        facts = await journal_of("users-1", dataset, tmp_path / place, monkeypatch)
+        marks.append(facts["labels"])
+    assert marks[0] != marks[1]
+
+
+# Nodes with other data
+
+
+def written(path: Path, rows: list[str]) -> Path:
+    path.write_text("\n".join(["x,y,label", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def rows() -> list[str]:
+    chance = random.Random(3)
+    return [f"{chance.random():.6f},{chance.random():.6f},{chance.choice('ab')}" for _ in range(60)]
+
+
+@pytest.mark.parametrize("odd", ["users-2", "learner"])
+@pytest.mark.parametrize("change", ["reordered", "another value", "another class"])
+async def test_nodes_with_other_data_end_the_run_before_anyone_begins_and_are_named(
+    odd: str, change: str, rows: list[str], tmp_path: Path
+) -> None:
+    usual = written(tmp_path / "usual.csv", rows)
+    changed = {
+        "reordered": rows[::-1],
+        "another value": ["0.5," + rows[0].partition(",")[2], *rows[1:]],
+        "another class": [row.replace("b", "c") for row in rows],
+    }[change]
+    other = written(tmp_path / "other.csv", changed)
+    scenario = parse_scenario(f'[data]\nname = "csv"\npath = "{usual}"\n[clusters]\ncount = 2\nminimum_size = 5\n')
+    live = Live(tmp_path / "live", scenario, hosts=2, deployment__away_limit=20.0)
+    what = "other class names" if change == "another class" else "other features"
+    whose = f"the hosts' data are not the same: {odd} has" if odd != "learner" else "the learner's data are not those"
+
+    async def play() -> None:
+        async with live.running():
+            for name in ("coordinator", "learner", "auditor", "users-1", "users-2"):
+                await live.start(name, **({"data__path": str(other)} if name == odd else {}))
+                if name == "users-1":
+                    await live.saw("coordinator", "joined")
+            await live.finish()
+
+    with pytest.raises(BaseExceptionGroup) as group:
+        await play()
+    assert group.group_contains(RunError, match=f"{whose}.*{what}")
+    assert not live.lines("coordinator", "begun")
