@@ -127,9 +127,10 @@ class SystemRandomness:
                 return order
 
     def normal(self, deviation: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        # The inverse distribution function at the middle of one of 2^53 cells; it never meets 0 or 1.
-        cells = (_words(int(np.prod(shape))) >> np.uint64(11)).astype(np.float64)
-        found: NDArray[np.float64] = deviation * ndtri((cells + 0.5) * 2.0**-53)
+        # The inverse distribution function at the middle of one of 2^52 cells. Of 2^53 the last one's would round to 1,
+        # and its variate be infinite.
+        cells = (_words(int(np.prod(shape))) >> np.uint64(12)).astype(np.float64)
+        found: NDArray[np.float64] = deviation * ndtri((cells + 0.5) * 2.0**-52)
         return found.reshape(shape)
 
 

@@ -14,6 +14,7 @@ from deployment_model import Model
 from p2p_labeldp.deployment.journal import JOINED, Entry
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.privacy import View
+from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
@@ -139,7 +140,10 @@ def test_a_host_lost_in_the_middle_of_a_round_takes_only_its_askers_with_it() ->
 
 
 def test_too_few_flips_of_the_coordinator_are_noticed_by_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("p2p_labeldp.deployment.coordinating.calibrated_alpha", lambda *_: 0.01)
+    def careless(scenario: Scenario, **facts: Any) -> Resolved:
+        return resolve(replace(scenario, mechanism__alpha=0.01, mechanism__epsilon=0.0), **facts)
+
+    monkeypatch.setattr("p2p_labeldp.deployment.coordinating.resolve", careless)
     model = Model(replace(SMALL, mechanism__epsilon=0.5), 2)
     with pytest.raises(RunError, match=r"coordinator's alpha 0\.01 would spend epsilon"):
         model.run()
