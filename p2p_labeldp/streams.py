@@ -30,7 +30,7 @@ class Purpose(IntEnum):
     NETWORK = 0x_DA7A_0020  # how long messages take
     FAULTS = 0x_DA7A_0021  # what becomes of them, and of which users
     ADVERSARIES = 0x_DA7A_0022  # who misbehaves, and noise that is not the coins'
-    KEEPER = 0x_DA7A_0030  # a curator's noise, or a shuffler's order
+    INTERMEDIARY = 0x_DA7A_0030  # a curator's noise, or a shuffler's order
     LEARNER = 0x_DA7A_0031  # DP-SGD's batches and noise
     GAME = 0x_DA7A_0040  # what a victim of an attack holds, and the order of equal scores
     SWEEP = 0x_DA7A_0050  # the seeds of a sweep's replicates

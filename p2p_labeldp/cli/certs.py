@@ -29,7 +29,7 @@ def init(
     folder: Folder,
     hosts: Annotated[
         int,
-        typer.Option("--hosts", envvar="P2P_LABELDP_HOSTS", help="Users hosts with a certificate, 0 to 10000."),
+        typer.Option("--hosts", envvar="P2P_LABELDP_HOSTS", help="User hosts with a certificate, 0 to 10000."),
     ] = 0,
     days: Days = 365,
     as_json: Json = False,
@@ -40,7 +40,7 @@ def init(
     init_certificates(folder, hosts, days)
     _show(folder, as_json)
     if not as_json:
-        console.print("\nGive each node its own subfolder, and join to users hosts that are to enrol.", soft_wrap=True)
+        console.print("\nGive each node its own subfolder, and join to user hosts that are to enrol.", soft_wrap=True)
         console.print("Keep authority to yourself: it is needed to renew, and by no node.", soft_wrap=True)
 
 

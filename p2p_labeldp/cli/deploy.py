@@ -36,7 +36,7 @@ def command(
     as_json: Json = False,
     **deployment: Any,
 ) -> None:
-    """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and users hosts."""
+    """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and user hosts."""
     chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
     from p2p_labeldp.deployment.local import deploy
     from p2p_labeldp.engines.folder import free_name

@@ -154,7 +154,7 @@ def deployed_summary(
 
 
 def _privacy(outcome: Outcome, parameters: Parameters, facts: Facts, directory: Directory) -> dict[str, dict[str, Any]]:
-    """As of a simulated run, and what a users host sees: the answers that all its users got."""
+    """As of a simulated run, and what a user host sees: the answers that all its users got."""
     found = guarantees(outcome, parameters, facts.delta)
     delta: float = found["learner"]["delta"]
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])

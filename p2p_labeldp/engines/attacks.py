@@ -222,6 +222,6 @@ def _shuffling(game: Game) -> Treatment:
         raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
 
     def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels, None]:
-        return users, permuted_within(labels, Rosters.of(clusters), stream(game.seed, Purpose.KEEPER)), None
+        return users, permuted_within(labels, Rosters.of(clusters), stream(game.seed, Purpose.INTERMEDIARY)), None
 
     return Treatment("shuffle", TRUST["shuffle"], SHUFFLER, game.parameters.alpha, {}, work)

@@ -116,14 +116,14 @@ def generator_of(coins: Coins, purpose: Purpose) -> np.random.Generator:
 
 def _shuffling(coins: Coins) -> Work:
     def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels, None]:
-        return users, permuted_within(labels, Rosters.of(clusters), generator_of(coins, Purpose.KEEPER)), None
+        return users, permuted_within(labels, Rosters.of(clusters), generator_of(coins, Purpose.INTERMEDIARY)), None
 
     return work
 
 
 def _curating(treatment: Treatment, made: LabelMechanism, coins: Coins) -> Work:
     def work(users: Labels, labels: Labels, clusters: Labels) -> tuple[Labels, Labels, Targets | None]:
-        noisy = made.release(labels, clusters, generator_of(coins, Purpose.KEEPER))
+        noisy = made.release(labels, clusters, generator_of(coins, Purpose.INTERMEDIARY))
         treatment.targets = noisy.targets
         return users[noisy.users], noisy.labels, noisy.shares
 
