@@ -1,6 +1,6 @@
-"""A lower bound on epsilon from trials: what is promised must not lie below it.
+"""A lower bound on epsilon from trials: a stated epsilon must not lie below it.
 
-Whoever promises (epsilon, delta) promises that every event E has P1(E) <= e^epsilon P0(E) + delta, where P0 and P1 are
+A guarantee of (epsilon, delta) says that every event E has P1(E) <= e^epsilon P0(E) + delta, where P0 and P1 are
 what is seen when the victim's label is 0 and when it is 1, and the same with the two exchanged. So every event gives
 
     epsilon >= log((P1(E) - delta) / P0(E))

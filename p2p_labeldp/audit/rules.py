@@ -17,7 +17,7 @@ INVARIANTS = {
     "rosters": "the rosters put each user who said hello into exactly one cluster, ids ascending",
     "assigned_once": "every user is assigned once, to her place in her cluster's roster",
     "rounds": "a round begins for everyone when the one before is closed",
-    "abstaining": "users abstain exactly in clusters below the promised minimum",
+    "abstaining": "users abstain exactly in clusters below the minimum size",
     "asked_once": "everyone who takes part asks exactly once in a round",
     "asked_inside_cluster": "everyone asks inside her own cluster",
     "answer_follows_ask": "every answer goes to a user who asked and has no answer yet",

@@ -74,7 +74,7 @@ def audit_runs(paths: list[Path], family_wise_error: float = FAMILY_WISE_ERROR) 
 
 
 def _require_poolable(runs: list[RecordedRun]) -> None:
-    """Pooling needs one law and independent coins."""
+    """Pooling needs one distribution and independent coins."""
     seeds: dict[int, Path] = {}
     for run in runs:
         for name in ("alpha", "theta", "labels", "noise"):

@@ -1,11 +1,11 @@
-"""What a trace says about the coins: flips, choices and subsampling, and tests of each against its law.
+"""What a trace says about the coins: flips, choices and subsampling, and tests of each against its distribution.
 
 Samples of several runs are pooled. Every test has an exact or conservative p-value, so that a family-wise
 error of 1e-6 means what it says; the family is split evenly (Bonferroni). Choices are compared with the
-uniform law through the randomised probability integral transform: place j of n becomes (j + U)/n with U
+uniform distribution through the randomised probability integral transform: place j of n becomes (j + U)/n with U
 uniform, which is exactly uniform whatever the cluster sizes. (Of more than 10,000 choices the p-value is that of the
-limiting law, which for those that matter is Massart's bound: 2 exp(-2 n gap^2).) A favourite user whom that gap
-hides is found by counting how often each was asked.
+limiting distribution, which for those that matter is Massart's bound: 2 exp(-2 n gap^2).) A favourite user whom that
+gap hides is found by counting how often each was asked.
 """
 
 from __future__ import annotations
@@ -135,14 +135,14 @@ def _self_asks(seen: int, sizes: NDArray[np.int64]) -> FitTest:
     """A user chooses herself with probability 1/n: a sum of independent binomials, convolved exactly."""
     from scipy import stats
 
-    law = np.ones(1)
+    chances = np.ones(1)
     expected = 0.0
     for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
         expected += count / size
         # Up to where the rest weighs less than 1e-30; cutting it only makes the p-value smaller by that.
         most = min(int(count), int(stats.binom.isf(1e-30, count, 1 / size)) + 1)
-        law = np.convolve(law, stats.binom.pmf(np.arange(most + 1), count, 1 / size))
-    below, above = float(law[: seen + 1].sum()), float(law[seen:].sum())
+        chances = np.convolve(chances, stats.binom.pmf(np.arange(most + 1), count, 1 / size))
+    below, above = float(chances[: seen + 1].sum()), float(chances[seen:].sum())
     p_value = min(1.0, 2 * min(below, above) + 1e-25)
     return FitTest("self_asks", f"{seen} of {len(sizes)}", f"about {expected:.1f}", p_value)
 

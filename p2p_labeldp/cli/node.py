@@ -30,7 +30,7 @@ def command(
 ) -> None:
     """Run one role of a deployment until the coordinator dismisses it.
 
-    Killed and started again with the same state folder it goes on where it was.
+    Killed and started again with the same state folder, it resumes where it left off.
     """
     chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
     for name in ("certs", "state"):

@@ -26,7 +26,7 @@ Write = Callable[[Iterator[bytes]], None]
 """Write a trace, given as its bytes in parts; once or again."""
 
 CLOCKS_DIFFER = 3600.0  # seconds by which a node's clock may be ahead of the auditor's
-MAX_RECORD = 1024  # bytes, of a users host: none of its messages takes more than a refusal, a line of text
+MAX_RECORD = 1024  # bytes, of a user host: none of its messages takes more than a refusal, a line of text
 
 _TRIPLE, _QUINTUPLE = b"\x93", b"\x95"  # MessagePack's arrays of three and of five
 

@@ -5,8 +5,8 @@ authority's if that signed it) and ``key.pem``. A certificate says who it is for
 ``urn:p2p-labeldp:ROLE:NAME``; host names play no part, so that a node may move.
 
 The root's key is needed to make and to renew, never while nodes run: it can be kept off line. The enrolment
-authority's key is on line, beside the coordinator, and signs for users hosts that come with the join token.
-Whoever steals it can pose as users hosts and as nothing else: it may not make further authorities (path
+authority's key is on line, beside the coordinator, and signs for user hosts that come with the join token.
+Whoever steals it can pose as user hosts and as nothing else: it may not make further authorities (path
 length 0), and a certificate it issued counts for the role ``users`` only, which whoever verifies checks by
 the issuer's common name.
 
@@ -58,7 +58,7 @@ _CLOCKS_DIFFER = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Described:
-    """What a certificate says, and the fingerprint by which peers know a users host."""
+    """What a certificate says, and the fingerprint by which peers know a user host."""
 
     role: str
     name: str
@@ -191,7 +191,7 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
-# Enrolment: a users host makes its own key and asks; its key never travels.
+# Enrolment: a user host makes its own key and asks; its key never travels.
 
 
 def make_request(folder: Path) -> bytes:
@@ -254,7 +254,7 @@ def store_certificate(folder: Path, chain_pem: bytes, ca_pem: bytes) -> None:
     if chain[0].public_key() != _load_key(folder / _KEY).public_key():
         raise ValueError("the certificate is for another key")
     if identity(chain[0])[0] != "users":
-        raise ValueError("the certificate is not for a users host")
+        raise ValueError("the certificate is not for a user host")
     for certificate, issuer in pairwise(chain):
         try:
             certificate.verify_directly_issued_by(issuer)

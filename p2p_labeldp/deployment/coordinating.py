@@ -131,7 +131,7 @@ class CoordinatorPart(Part):
     def waits_for(self) -> str:
         if self.phase == GATHERING:
             wanted = self._scenario.deployment.hosts
-            return f"users hosts: {len(self._joined)} came" + (f" of {wanted}" if wanted else "")
+            return f"user hosts: {len(self._joined)} came" + (f" of {wanted}" if wanted else "")
         if self.phase == RUNNING and self.role is not None:
             return f"{self.role.awaited} users in phase {self.role.phase}"
         return ", ".join(sorted(self._name(key) for key in self._awaited))
@@ -146,7 +146,7 @@ class CoordinatorPart(Part):
         return self.phase, 0, 0
 
     def may_join(self, key: str) -> bool:
-        """Whether a users host is one of this run, or may still become one."""
+        """Whether a user host is one of this run, or may still become one."""
         return self.phase == GATHERING or key in self._joined
 
     def hear(self, key: str, name: str, item: Item) -> None:
@@ -184,7 +184,7 @@ class CoordinatorPart(Part):
         limit = self._scenario.deployment.away_limit
         if self.phase == GATHERING:
             if not self._joined:
-                raise RunError(f"no users host came within {limit:g} seconds")
+                raise RunError(f"no user host came within {limit:g} seconds")
             self._deal()
         elif self.phase == RUNNING:
             assert self.role is not None
@@ -236,7 +236,7 @@ class CoordinatorPart(Part):
 
     def _join(self, key: str, name: str, join: Join) -> None:
         if key in SINGLES:
-            raise Refused(Fault.MISDIRECTED, "only users hosts join")
+            raise Refused(Fault.MISDIRECTED, "only user hosts join")
         if self.phase != GATHERING:
             raise Refused(Fault.OUT_OF_ORDER, "shares are dealt already")
         if wrong := self._gathering.offer(key, name, join):

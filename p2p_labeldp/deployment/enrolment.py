@@ -1,8 +1,8 @@
-"""How a users host without a certificate gets one: it shows a join token, the coordinator's enrolment authority signs.
+"""How a user host without a certificate gets one: it shows a join token, the coordinator's enrolment authority signs.
 
 That the coordinator may admit hosts adds nothing to what it is trusted with: it deals the shares and tells
 everyone which certificate speaks for which users. Its enrolment authority cannot make a coordinator, learner or
-auditor: whoever verifies a certificate that it signed accepts the role of a users host alone.
+auditor: whoever verifies a certificate that it signed accepts the role of a user host alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from p2p_labeldp.deployment.certificates import check_token, make_request, read_token, sign_request, store_certificate
-from p2p_labeldp.deployment.door import Door
+from p2p_labeldp.deployment.limiter import ConnectionLimiter
 from p2p_labeldp.deployment.parts import Log
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.credentials import identity_of
@@ -62,7 +62,7 @@ async def serve_enrolment(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
-    door = Door(LIMIT, MOST)
+    limiter = ConnectionLimiter(LIMIT, MOST)
 
     async def exchange(stream: trio.SocketStream) -> None:
         try:
@@ -71,7 +71,7 @@ async def serve_enrolment(
             address = "someone who is gone"
         tls = TlsStream(stream, context, server_side=True)
         try:
-            with door.passed():
+            with limiter.admitted():
                 await tls.handshake()
                 asked = msgspec.msgpack.decode(await _read(tls), type=Enrol)
                 answer = _answer(authority, token, asked)

@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from p2p_labeldp.deployment.door import Door
+from p2p_labeldp.deployment.limiter import ConnectionLimiter
 
 MAX_REQUEST = 1024  # bytes; the request line is all that is looked at
 LIMIT = 2.0  # seconds a client may take
@@ -24,11 +24,11 @@ async def serve_health(
 ) -> None:
     """Answer until cancelled. OSError where the address is taken."""
 
-    door = Door(LIMIT, MOST)
+    limiter = ConnectionLimiter(LIMIT, MOST)
     gone = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 
     async def answer(stream: trio.SocketStream) -> None:
-        with contextlib.suppress(*gone), door.passed():
+        with contextlib.suppress(*gone), limiter.admitted():
             await _answer(stream, state)
         await trio.aclose_forcefully(stream)
 

@@ -82,7 +82,7 @@ class Ended(Item, frozen=True, tag="ended"):
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A users host and its share: users ``first`` to ``last - 1``."""
+    """A user host and its share: users ``first`` to ``last - 1``."""
 
     key: Name
     name: Name

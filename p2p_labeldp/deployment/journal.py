@@ -1,6 +1,6 @@
 """What a node took, in order, on disk before anyone sees what follows from it.
 
-A node's part is a function of its journal: to go on after kill -9 it takes everything again. One SQLite file,
+A node's part is a function of its journal: to resume after kill -9 it takes everything again. One SQLite file,
 readable by its owner alone, holds the inputs, the system's coins (a flip is made once and never again) and what
 the journal belongs to. ``commit`` returns when the operating system says that it is on the disk.
 """
@@ -127,7 +127,7 @@ class Journal:
 
 
 class JournaledCoins:
-    """The operating system's coins, drawn once: a node that comes back from the dead finds those it had."""
+    """The operating system's coins, drawn once: a node that is restarted finds those it had."""
 
     def __init__(self, coins: Coins, journal: Journal) -> None:
         self._coins, self._journal = coins, journal

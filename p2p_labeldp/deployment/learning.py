@@ -110,7 +110,7 @@ class LearnerPart(Part):
     def _prepare(self, directory: Directory) -> None:
         network, rounds = self._scenario.network, self._scenario.mechanism.rounds
         # No round is closed later than this after the one before, whatever is lost on the way; as the coordinator's
-        # limits start anew when it comes back from the dead, a node may be away for as long again.
+        # limits start anew when it is restarted, a node may be away for as long again.
         patience = network.hello_limit + rounds * network.round_limit + 2 * self._scenario.deployment.away_limit
         self._role = _Gatherer(directory.users, rounds, directory.labels, patience, network.round_limit)
         self.say("coordinator", Ready(self._data))

@@ -5,7 +5,7 @@ lets a node that was killed replay its journal and say again, word for word and 
 ever said. So a part draws no randomness but coins that are journaled, and reads no clock: ``now`` is handed in.
 
 Mail may come from a peer that lies. Whom a peer may speak for is decided here, by the key that its
-certificate gave it; whether a message fits the moment is decided by the role it is for. A users host that has
+certificate gave it; whether a message fits the moment is decided by the role it is for. A user host that has
 been refused more often than any honest one could be is not listened to any more, so that what it can make others
 trace, journal and log has an end.
 """
@@ -61,7 +61,7 @@ def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(
-            f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone needs no keeper"
+            f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone can, without a third party"
         )
     if scenario.faults or scenario.adversaries:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
@@ -108,7 +108,7 @@ class Part:
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
         self.shunned: set[str] = set()
-        """Users hosts that were refused too often: nothing is taken from them any more."""
+        """User hosts that were refused too often: nothing is taken from them any more."""
         self.clock = 0
         self.now = 0.0
         self._said: list[tuple[str, int, bytes]] = []
@@ -158,7 +158,7 @@ class Part:
         return False
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
-        """Act on one item of a peer; whatever is wrong with it is refused, and the part goes on."""
+        """Act on one item of a peer; whatever is wrong with it is refused, and the part stays as it was."""
         if key in self.shunned:
             return
         # A clock that leaps is a lie, and would drive everyone's out of range.

@@ -12,7 +12,7 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario
 
-INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
+INTERRUPTED = "interrupted; started again with the same --state it resumes where it left off"
 
 
 def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_dir: Path | None = None) -> list[int]:

@@ -1,4 +1,4 @@
-"""A users host's part: it carries its share of the users, and speaks for nobody else.
+"""A user host's part: it carries its share of the users, and speaks for nobody else.
 
 Its examples are its own; labels leave it flipped, in answers to the users of the same clusters, or not at
 all. Where the scenario asks for an epsilon the coordinator works out the flips, since it alone knows all
@@ -243,7 +243,7 @@ class UsersPart(Part):
         if delta and noise.delta != delta:
             raise RunError(f"the coordinator's delta is {noise.delta:g}, not privacy.delta = {delta:g}")
         if not 0 < noise.delta <= min(LARGEST_DELTA, 1 / self._everyone) and not delta:
-            raise RunError(f"the coordinator's delta {noise.delta:g} is more than this host's users were promised")
+            raise RunError(f"the coordinator's delta {noise.delta:g} is more than this host accepts")
         self._noise = noise
         self.host.parameters = replace(self._parameters, alpha=noise.alpha)
 

@@ -36,7 +36,7 @@ def identity_of(connection: ssl.SSLObject) -> Identity:
     """Who is at the other end, from a certificate that has been verified.
 
     The enrolment authority signs for whoever holds a token, so what the root did not sign itself may
-    speak for a users host and for nobody else.
+    speak for a user host and for nobody else.
     """
     certificate: dict[str, Any] | None = connection.getpeercert()
     encoded = connection.getpeercert(binary_form=True)

@@ -168,7 +168,7 @@ class Loss(Rule):
         over = trip.next(attempt, self._end)
         if probability == 1:
             return over
-        # How many attempts in a row are lost has a geometric law, so that one draw tells, however many they are.
+        # The number of attempts lost in a row has a geometric distribution, so that one draw will do.
         return min(over, attempt + max(1, int(math.log(drawn) / math.log(probability))))
 
 

@@ -1,7 +1,7 @@
 """Streams of items between nodes over mutual TLS 1.3.
 
 Who a peer is comes from its certificate and from nothing it says: a certificate that the authority in
-``ca.pem`` signed names a role, and a peer is known by that role or, of users hosts, which are many, by the
+``ca.pem`` signed names a role, and a peer is known by that role or, of user hosts, which are many, by the
 certificate's fingerprint. Host names play no part.
 
 A connection is a passing thing, a link (``network.links``) is not. Both sides open with how much of the

@@ -55,7 +55,7 @@ class Host:
         self._block: NDArray[np.float64] = np.empty((0, 4))
 
     def defend(self, defences: Defences, clusters: Clusters) -> None:
-        """Do what ``[defences]`` says; abstaining in small clusters is a matter of the promised minimum alone."""
+        """Do what ``[defences]`` says; abstaining in small clusters is a matter of ``minimum_size`` alone."""
         self.one_answer = defences.one_answer
         if defences.check_assignment:
             self.check = AssignmentCheck(clusters.count if clusters.method == "kmeans" else 0)

@@ -9,7 +9,7 @@ she reports the learner cannot tell when she was answered, or by whom. An answer
 She flips her label once (once per round with fresh noise) and answers every asker of a round with that
 one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
 again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
-minimum she was promised, or that her host distrusts, she abstains: she neither asks, answers nor reports.
+minimum size, or that her host distrusts, she abstains: she neither asks, answers nor reports.
 
 An ask may overtake the message that lets her begin the round; it is held until then, up to a bound.
 """

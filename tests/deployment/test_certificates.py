@@ -51,7 +51,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates for two users hosts; tests that change them take ``own``."""
+    """Certificates for two user hosts; tests that change them take ``own``."""
     folder = tmp_path_factory.mktemp("certificates") / "certs"
     init_certificates(folder, hosts=2)
     return folder
@@ -64,7 +64,7 @@ def own(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def enrolled(made: Path, tmp_path: Path) -> Path:
-    """A users host that made its own key and asked for a certificate."""
+    """A user host that made its own key and asked for a certificate."""
     host = tmp_path / "host"
     store_certificate(host, sign_request(made / "enrolment", make_request(host)), (made / "join/ca.pem").read_bytes())
     return host
@@ -366,7 +366,7 @@ def test_a_host_keeps_only_a_certificate_for_its_own_key_under_its_own_root(made
         with pytest.raises(ValueError, match=reason):
             store_certificate(host, chain, ca)
     shutil.copy(made / "learner/key.pem", host)
-    with pytest.raises(ValueError, match="not for a users host"):
+    with pytest.raises(ValueError, match="not for a user host"):
         store_certificate(host, (made / "learner/cert.pem").read_bytes(), ca)
     assert {path.name for path in host.iterdir()} == {"key.pem"}
 

@@ -266,7 +266,7 @@ def test_a_node_of_another_scenario_or_version_says_so_and_the_others_wait(
         if odd == "learner":
             nodes.wait_for("coordinator", "waiting", **{"for": "the learner", "missing": "learner"})
         else:
-            nodes.wait_for("coordinator", "waiting", **{"for": "users hosts: 1 came of 2", "missing": ""})
+            nodes.wait_for("coordinator", "waiting", **{"for": "user hosts: 1 came of 2", "missing": ""})
             nodes.wait_for("users-2", "waiting", **{"for": "the coordinator to hand out shares"})
         assert nodes.heard("coordinator", "refused")
         assert all(nodes.status(name) is None for name in nodes.names if name != odd)

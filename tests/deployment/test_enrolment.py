@@ -1,4 +1,4 @@
-"""Enrolment: a token opens the door for a users host, and nothing that anyone sends at it closes it for others."""
+"""Enrolment: a token admits a user host, and nothing that anyone sends keeps others out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``GET /healthz``: one answer to one question, whatever else comes through the door."""
+"""``GET /healthz``: one answer to one question, whatever else is sent."""
 
 from __future__ import annotations
 
@@ -152,5 +152,5 @@ async def test_a_node_says_whom_it_waits_for(tmp_path: Path) -> None:
     found = json.loads(body)
     assert status == 200
     assert (found["role"], found["node"], found["connected"]) == ("coordinator", "coordinator", 0)
-    assert found["waits_for"] == "users hosts: 0 came of 2"
+    assert found["waits_for"] == "user hosts: 0 came of 2"
     assert found["run"]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
 import trio
 from trio.testing import MockClock
 
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.engines.runner import run
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Features, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Network
+from p2p_labeldp.scenario import Network, parse_scenario, replace
 
 Make = Callable[..., Population]
 
@@ -152,3 +155,46 @@ def test_no_hello_at_all_ends_the_run_with_nothing_reported(make_population: Mak
     simulated.users[0] = Mute(0, 0, simulated.host)
     assert simulated.run().reports == 0
     assert simulated.outcome().missing == [0]
+
+
+@pytest.mark.parametrize("hosting", ["user", "cluster"])
+@pytest.mark.parametrize("latency", [0.0, 0.5])
+def test_what_a_curator_publishes_travels_as_messages_and_is_in_the_trace(
+    hosting: str, latency: float, tmp_path: Path
+) -> None:
+    scenario = parse_scenario("""
+        [data]
+        name = "synthetic"
+        users = 90
+        labels = 3
+        [clusters]
+        count = 3
+        minimum_size = 10
+        [mechanism]
+        kind = "centralized"
+        epsilon = 2.0
+        tau = 0.05
+        beta = 0.3
+    """)
+    chosen = replace(scenario, network__latency=latency, network__jitter=latency)
+    played = run(chosen, hosting=hosting, out=tmp_path / "run").outcome
+    by_arrays = run(chosen, engine="vectorized").outcome
+    assert played is not None
+    assert by_arrays is not None
+    assert played.shares is not None
+    assert by_arrays.shares is not None
+    assert played.shares.shape == (3, 3)
+    assert played.shares.tolist() == by_arrays.shares.tolist()
+    with (tmp_path / "run" / "trace.msgpack").open("rb") as file:
+        messages = [record[4] for record in list(msgpack.Unpacker(file))[1:]]
+    published = {fields[0]: np.frombuffer(fields[1], dtype="<f8") for kind, *fields in messages if kind == "shares"}
+    assert np.stack([published[cluster] for cluster in range(3)]).tolist() == played.shares.tolist()
+
+
+@pytest.mark.parametrize("kind", ["cluster_rr", "uniform_rr", "shuffle"])
+def test_mechanisms_that_publish_no_distribution_send_none(kind: str) -> None:
+    text = '[data]\nname = "synthetic"\nusers = 60\n[clusters]\ncount = 2\nminimum_size = 10\n'
+    outcome = run(replace(parse_scenario(text), mechanism__kind=kind, mechanism__epsilon=1.0)).outcome
+    assert outcome is not None
+    assert outcome.shares is None
+    assert "shares" not in outcome.messages

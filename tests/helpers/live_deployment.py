@@ -35,7 +35,7 @@ LOOK = 0.005
 
 
 class Live:
-    """``hosts`` users hosts are waited for; certificates are made for one more, which an intruder may hold."""
+    """``hosts`` user hosts are waited for; certificates are made for one more, which an intruder may hold."""
 
     def __init__(self, folder: Path, scenario: Scenario, hosts: int = 2, **settings: Any) -> None:
         self.folder = folder
@@ -180,7 +180,7 @@ class Raw:
 
 
 class Held(Node):
-    """A users host that does as it should, but stops twice for as long as the test likes.
+    """A user host that does as it should, but stops twice for as long as the test likes.
 
     First when its users are assigned, so that the exchange cannot end; then before it says that it is done.
     In between its certificate, and its streams to everyone, are the intruder's to use.

@@ -94,7 +94,7 @@ def dial_raw(certificates: Path) -> Callable[..., Any]:
 
 
 async def pair(new_node: NewNode, **settings: Any) -> tuple[Any, Any]:
-    """A coordinator and a users host that dials it, both connected."""
+    """A coordinator and a user host that dials it, both connected."""
     server = await new_node("coordinator", **settings).start()
     client = await new_node("users-1", **settings).start(None)
     client.transport.connect("coordinator", server.address)

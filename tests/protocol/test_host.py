@@ -52,7 +52,7 @@ def test_half_a_member_is_malformed(host: Host) -> None:
 
 @pytest.mark.parametrize("members", [(5, 3), (3, 3), (-1, 3)], ids=["descending", "twice", "negative"])
 def test_members_must_be_users_in_ascending_order(host: Host, members: tuple[int, ...]) -> None:
-    """One user many times over would pass for a cluster of the size she was promised."""
+    """One user many times over would pass for a cluster of the minimum size."""
     assert fault(host, COORDINATOR, roster(0, 0, *members)) == "malformed"
 
 

@@ -372,7 +372,7 @@ def test_only_the_coordinator_begins_rounds_and_ends_them(sender: int) -> None:
 # Abstaining
 
 
-def test_in_a_cluster_below_the_promised_minimum_she_abstains() -> None:
+def test_in_a_cluster_below_the_minimum_size_she_abstains() -> None:
     someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5))
     assert begin(someone) == [(COORDINATOR, Done(0, "abstained"))]
     assert someone.state == ABSTAINING
