@@ -29,15 +29,17 @@ def direct_sum(cluster_size: int, alpha: float, theta: float, delta: float) -> f
     """epsilon at delta over every n1, both directions, by summing everything; good to 1e-9."""
     n = cluster_size
     counts = np.arange(n + 1)
-    laws = np.zeros((n + 1, n + 1))
+    distributions = np.zeros((n + 1, n + 1))
     for ones in range(n + 1):
         stays = stats.binom.pmf(np.arange(ones + 1), ones, 1 - alpha)
-        laws[ones] = np.convolve(stays, stats.binom.pmf(np.arange(n - ones + 1), n - ones, alpha))
+        distributions[ones] = np.convolve(stays, stats.binom.pmf(np.arange(n - ones + 1), n - ones, alpha))
     low, high = stats.binom.ppf(1e-13, n, theta), stats.binom.isf(1e-13, n, theta)
     received = []
     for sent in range(int(low), int(high) + 1):
         weight = stats.binom.pmf(sent, n, theta)
-        received.append(weight * (laws @ stats.binom.pmf(counts[None, : sent + 1], sent, (counts / n)[:, None])))
+        received.append(
+            weight * (distributions @ stats.binom.pmf(counts[None, : sent + 1], sent, (counts / n)[:, None]))
+        )
     table = np.concatenate(received, axis=1)
     zero, one = table[:-1], table[1:]
 

@@ -8,7 +8,7 @@ Neyman and Pearson nobody does better at any false positive rate.
   (1 - alpha) / (alpha / (labels - 1)) for or against, however often it was seen. Nothing else matters then. Should
   she have shown different labels on one flip, each is taken for a flip of its own.
 * It was not: the reports are draws from the pool's noisy labels, some of which a coalition knows, and the ratio is
-  that of the mixtures over the noisy labels that are hidden (``laws``).
+  that of the mixtures over the noisy labels that are hidden (``distributions``).
 * Fresh noise: the rounds' logarithms add up.
 
 The other attacks are those that one would try first, and see fail: they take a label for hers because the cluster or
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.distributions import CERTAIN, log_ratios
 from p2p_labeldp.adversaries.evidence import Evidence, evidence_of, evidence_of_all
-from p2p_labeldp.adversaries.laws import CERTAIN, log_ratios
 from p2p_labeldp.audit.array_views import ClusterViews
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.privacy import Parameters

@@ -5,8 +5,8 @@ what is seen when the victim's label is 0 and when it is 1, and the same with th
 
     epsilon >= log((P1(E) - delta) / P0(E))
 
-Events are taken from attacks' scores: a score of at least some threshold accuses her of label 1, one of at most some
-threshold of label 0. Which attack, which label and which threshold is chosen on the first half of the trials, as what
+Events are taken from attacks' scores: a score of at least some threshold decides for label 1, one of at most some
+threshold for label 0. Which attack, which label and which threshold is chosen on the first half of the trials, as what
 bounds best there. The second half, which knows nothing of that choice, is asked about this one event only, so that
 there is one claim however many were tried: its two rates are binomials with Clopper-Pearson limits, each with half of
 the error. What comes out exceeds the true epsilon with probability 1 - confidence at most, whatever the number of
@@ -81,12 +81,12 @@ class LowerBound:
     confidence: float
     attack: str
     label: int
-    """What the victim is accused of: 1 where the score is at least the threshold, 0 where it is at most that."""
+    """What is decided: 1 where the score is at least the threshold, 0 where it is at most that."""
     threshold: float
     true_rate: Rate
-    """Of accusations where they are true; its limit is a lower one."""
+    """The true positive rate; its limit is a lower one."""
     false_rate: Rate
-    """Of accusations where they are false; its limit is an upper one."""
+    """The false positive rate; its limit is an upper one."""
     curve: Curve = field(repr=False, compare=False)
 
 
@@ -138,7 +138,7 @@ class _Try:
 
 @dataclass(frozen=True)
 class _Event:
-    """Accusing of ``label`` beyond a threshold, by the scores of one attack where the label is 0 and where it is 1."""
+    """Deciding for ``label`` beyond a threshold, by the scores of one attack where the label is 0 and where it is 1."""
 
     attack: str
     label: int
@@ -154,7 +154,7 @@ class _Event:
         return len(self.zero if self.label else self.one)
 
     def counts(self, thresholds: Floats) -> tuple[Counts, Counts]:
-        """How many are accused, truly and falsely, at each threshold."""
+        """How many true and false positives there are at each threshold."""
         if self.label == 1:
             beyond = [len(scores) - np.searchsorted(np.sort(scores), thresholds) for scores in (self.one, self.zero)]
         else:

@@ -1,6 +1,6 @@
 """Users put into clusters by their public features: k-means, then small clusters merged.
 
-A cluster below the promised minimum would leave its users badly hidden, so it joins the nearest one. The
+A cluster below the minimum size would leave its users badly hidden, so it joins the nearest one. The
 result is a partition of the user ids with cluster ids 0..C-1, none empty.
 
 k-means runs on one thread, since the order in which threads add up would otherwise decide ties. Equal seeds

@@ -77,13 +77,13 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
             magic, *shape = struct.unpack(f">{1 + dimensions}I", head)
             if magic != 0x0800 + dimensions:
                 raise RequestError(f"{path} has magic number {magic}, not {0x0800 + dimensions}")
-            promised = math.prod(shape)
-            body = file.read(promised + 1)
+            stated = math.prod(shape)
+            body = file.read(stated + 1)
     except _BROKEN_ARCHIVE as error:
         raise RequestError(f"{path} is cut short or damaged: {_one_line(error)}") from error
-    if len(body) != promised:
-        found = "more" if len(body) > promised else str(len(body))
-        raise RequestError(f"{path} promises {promised} bytes ({' x '.join(map(str, shape))}) and holds {found}")
+    if len(body) != stated:
+        found = "more" if len(body) > stated else str(len(body))
+        raise RequestError(f"{path} states {stated} bytes ({' x '.join(map(str, shape))}) and holds {found}")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 

@@ -151,7 +151,7 @@ class ShareResult:
 
     users: int
     abstained: int
-    """How many of them are in clusters below the promised minimum."""
+    """How many of them are in clusters below the minimum size."""
     reported: Sequence[int]
     """How many reported, by round."""
     kept: Sequence[NDArray[np.uint8]]

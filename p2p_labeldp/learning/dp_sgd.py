@@ -1,7 +1,7 @@
 """DP-SGD for softmax regression: the baseline that trusts the learner with the true labels.
 
 **What is private.** The guarantee covers whole examples, features and label alike, not labels alone: more than the
-other mechanisms promise, and part of why it costs more accuracy at the same epsilon. It holds for someone who sees
+other mechanisms guarantee, and part of why it costs more accuracy at the same epsilon. It holds for someone who sees
 every iterate. The learner herself sees everything.
 
 **Clipping is exact and needs no per-example gradients.** With z = [x, 1] and r = softmax(W z) - onehot(y), the

@@ -1,4 +1,4 @@
-"""The accountant's front door: ask for a view, get epsilon at a delta or delta at an epsilon.
+"""The accountant: ask for a view, get epsilon at a delta or delta at an epsilon.
 
     account("learner", Parameters(alpha=0.1), cluster_size=500).get_epsilon(4e-6).epsilon   # 0.3400
 

@@ -120,10 +120,10 @@ class Counting:
         coins = np.arange(where.low, where.high + 2, dtype=np.float64)
         heads = [window(int(count), shows_a / (shows_a + shows_b), tail) for count in coins]
         span = Window(min(each.low for each in heads), max(each.high for each in heads) + 1)
-        laws = self._labels(coins, span, where, share, shows_a / (shows_a + shows_b))
+        distributions = self._labels(coins, span, where, share, shows_a / (shows_a + shows_b))
         if not self.trials:
-            return Outcomes(Window(where.low, where.high + 1), span, np.swapaxes(laws, 0, 1))
-        return self._reports(coins, span, laws, tail)
+            return Outcomes(Window(where.low, where.high + 1), span, np.swapaxes(distributions, 0, 1))
+        return self._reports(coins, span, distributions, tail)
 
     def _labels(self, coins: Floats, span: Window, where: Window, share: float, ratio: float) -> Floats:
         """P(C, h_a) when the victim holds a and when she holds b: axes are C, hypothesis, h_a."""
@@ -135,8 +135,8 @@ class Counting:
             """Others: so many of them show a or b, each of them a with ``ratio``."""
             inside = (heads >= 0) & (heads <= count[:, None])
             safe = np.clip(heads[None, :], 0.0, np.maximum(count, 0.0)[:, None])
-            law = np.exp(log_pmf(safe, np.broadcast_to(np.maximum(count, 0.0)[:, None], safe.shape), ratio))
-            return np.where(inside & (mass[:, None] > 0), mass[:, None] * law, 0.0)
+            distribution = np.exp(log_pmf(safe, np.broadcast_to(np.maximum(count, 0.0)[:, None], safe.shape), ratio))
+            return np.where(inside & (mass[:, None] > 0), mass[:, None] * distribution, 0.0)
 
         elsewhere = tossed(coins, total)
         says_b = tossed(coins - 1, np.append(0.0, total[:-1]))
@@ -151,10 +151,13 @@ class Counting:
         held_b = rest * elsewhere + low * says_a + high * says_b
         return np.stack([held_a, held_b], axis=1)
 
-    def _reports(self, coins: Floats, span: Window, laws: Floats, tail: float) -> Outcomes:
+    def _reports(self, coins: Floats, span: Window, distributions: Floats, tail: float) -> Outcomes:
         """P(x, x_a), the sum of the parts of all C, of which a few are computed at a time."""
-        keep = (coins > 0) & (laws.sum(axis=(1, 2)) > 0)
-        rows = [_Row(int(size), law, span, self, tail) for size, law in zip(coins[keep], laws[keep], strict=True)]
+        keep = (coins > 0) & (distributions.sum(axis=(1, 2)) > 0)
+        rows = [
+            _Row(int(size), distribution, span, self, tail)
+            for size, distribution in zip(coins[keep], distributions[keep], strict=True)
+        ]
         sent = _hull([row.sent for row in rows])
         where = _hull([row.where for row in rows])
         table = np.zeros((2, sent.width, where.width))
@@ -171,14 +174,14 @@ class Counting:
 class _Row:
     """One C: P(h_a) under both hypotheses, and where x and x_a lie."""
 
-    def __init__(self, size: int, law: Floats, span: Window, counting: Counting, tail: float) -> None:
+    def __init__(self, size: int, distribution: Floats, span: Window, counting: Counting, tail: float) -> None:
         heads = np.arange(span.low, span.high + 1, dtype=np.float64)
-        inside = (heads <= size) & (law.sum(axis=0) > 0)
-        self.size, self.law, self.heads = size, law[:, inside], heads[inside]
+        inside = (heads <= size) & (distribution.sum(axis=0) > 0)
+        self.size, self.distribution, self.heads = size, distribution[:, inside], heads[inside]
         chance = min(1.0, counting.rate * size)
         self.sent = window(counting.trials, chance, tail)
         self.arrive = pmf(self.sent, counting.trials, chance)
-        both = self.law.sum(axis=0, keepdims=True)
+        both = self.distribution.sum(axis=0, keepdims=True)
         self.where = received_window(self.sent, self.heads / size, both, tail * float(both.sum()))
 
 
@@ -193,7 +196,7 @@ def _summed(rows: list[_Row], where: Window) -> Iterator[tuple[int, Floats]]:
     possible = Window(where.low, min(where.high, sent.high))
     both, arrive = np.zeros((len(rows), 2, k.size)), np.zeros((sent.width, len(rows)))
     for place, row in enumerate(rows):
-        both[place, :, : possible.width] = mixed(row.law, row.heads, row.size, sent.high, possible)
+        both[place, :, : possible.width] = mixed(row.distribution, row.heads, row.size, sent.high, possible)
         arrive[row.sent.low - sent.low : row.sent.high - sent.low + 1, place] = row.arrive
     current = both.reshape(len(rows), -1)
     stays, moves = np.tile(k, 2), np.tile(k, 2)

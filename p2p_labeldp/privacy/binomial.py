@@ -1,4 +1,4 @@
-"""Binomial laws with a stated accuracy: point masses, windows that hold all but a given tail, and noisy ones.
+"""Binomial distributions with a stated accuracy: point masses, windows that hold all but a given tail, and noisy ones.
 
 Point masses use Loader's form, ``exp(stirling - deviance)``, because differences of log-gammas lose eight
 digits at a million trials and this keeps thirteen. Windows come from Bernstein's inequality, so the mass
@@ -112,18 +112,18 @@ def pmf(where: Window, trials: int, chance: float) -> Floats:
     return result
 
 
-def mixed(laws: Floats, ones: Floats, size: int, trials: int, where: Window) -> Floats:
-    """Masses over a window of Binomial(trials, N / size) when N, from ``ones``, follows each row of ``laws``.
+def mixed(distributions: Floats, ones: Floats, size: int, trials: int, where: Window) -> Floats:
+    """Masses over a window of Binomial(trials, N / size) when N, from ``ones``, follows each row of ``distributions``.
 
     The binomials are written around one share in the middle, so that the exponents stay small and their rounding with
     them: log pmf(k; p) = log pmf(k; p0) + (k - trials p0)(logit p - logit p0) - trials KL(p0 || p).
     """
     k = np.arange(where.low, where.high + 1, dtype=np.float64)
     inner = (ones > 0) & (ones < size)
-    total = np.zeros((laws.shape[0], k.size))
+    total = np.zeros((distributions.shape[0], k.size))
     for edge in np.flatnonzero(~inner):
-        total += laws[:, edge, None] * (k == (0 if ones[edge] <= 0 else trials))
-    inside, weights = ones[inner], laws[:, inner]
+        total += distributions[:, edge, None] * (k == (0 if ones[edge] <= 0 else trials))
+    inside, weights = ones[inner], distributions[:, inner]
     if not inside.size:
         return total
     centre = float(inside[inside.size // 2])
@@ -143,15 +143,15 @@ def mixed(laws: Floats, ones: Floats, size: int, trials: int, where: Window) -> 
     return total
 
 
-class Law(NamedTuple):
-    """Masses of consecutive integers that start at ``low``; a matrix has one law per row."""
+class Distribution(NamedTuple):
+    """Masses of consecutive integers that start at ``low``; a matrix has one distribution per row."""
 
     low: int
     mass: Floats
 
 
 def _pascal(size: int, chance: float) -> list[Floats]:
-    """The laws of Binomial(i, chance) for i = 0..size."""
+    """The distributions of Binomial(i, chance) for i = 0..size."""
     rows = [np.ones(1)]
     step = np.array([1 - chance, chance])
     for _ in range(size):
@@ -159,24 +159,26 @@ def _pascal(size: int, chance: float) -> list[Floats]:
     return rows
 
 
-def _trimmed(law: Law, tail: float) -> Law:
-    below = int(np.searchsorted(np.cumsum(law.mass), tail))
-    above = int(np.searchsorted(np.cumsum(law.mass[::-1]), tail))
-    return Law(law.low + below, law.mass[below : law.mass.size - above])
+def _trimmed(distribution: Distribution, tail: float) -> Distribution:
+    below = int(np.searchsorted(np.cumsum(distribution.mass), tail))
+    above = int(np.searchsorted(np.cumsum(distribution.mass[::-1]), tail))
+    return Distribution(distribution.low + below, distribution.mass[below : distribution.mass.size - above])
 
 
-def noisy_ones(first: int, last: int, others: int, flip: float, tail: float) -> Law:
+def noisy_ones(first: int, last: int, others: int, flip: float, tail: float) -> Distribution:
     """Noisy ones among ``others`` users of whom n1 hold a one: a row for each n1 from first to last.
 
     Every row misses a mass of at most six times ``tail``.
     """
     width = last - first
     ones, zeros = window(first, 1 - flip, tail), window(others - last, flip, tail)
-    law = Law(ones.low + zeros.low, np.convolve(pmf(ones, first, 1 - flip), pmf(zeros, others - last, flip)))
-    if law.mass.size > 64:
-        law = _trimmed(law, tail)
+    distribution = Distribution(
+        ones.low + zeros.low, np.convolve(pmf(ones, first, 1 - flip), pmf(zeros, others - last, flip))
+    )
+    if distribution.mass.size > 64:
+        distribution = _trimmed(distribution, tail)
     if width == 0:
-        return Law(law.low, law.mass[None, :])
+        return Distribution(distribution.low, distribution.mass[None, :])
     from_ones, from_zeros = _pascal(width, 1 - flip), _pascal(width, flip)
-    rows = [np.convolve(law.mass, np.convolve(from_ones[i], from_zeros[width - i])) for i in range(width + 1)]
-    return Law(law.low, np.array(rows))
+    rows = [np.convolve(distribution.mass, np.convolve(from_ones[i], from_zeros[width - i])) for i in range(width + 1)]
+    return Distribution(distribution.low, np.array(rows))

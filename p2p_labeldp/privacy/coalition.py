@@ -77,17 +77,17 @@ class MixedPairs:
 
 
 def known_users(cluster_size: int, colluders: int, rounds: int) -> Floats:
-    """The law of |S|, given that the victim answered no colluder."""
+    """The distribution of |S|, given that the victim answered no colluder."""
     questions, targets = colluders * rounds, cluster_size - colluders - 1
-    law = np.zeros(min(questions, targets) + 1)
-    law[0] = 1.0
+    distribution = np.zeros(min(questions, targets) + 1)
+    distribution[0] = 1.0
     if targets:
-        fresh = (targets - np.arange(law.size)) / (cluster_size - 1)
+        fresh = (targets - np.arange(distribution.size)) / (cluster_size - 1)
         for _ in range(questions):
-            moved = law * fresh
-            law = law - moved
-            law[1:] += moved[:-1]
-    return law
+            moved = distribution * fresh
+            distribution = distribution - moved
+            distribution[1:] += moved[:-1]
+    return distribution
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Privacy losses on a grid, for noise that is drawn afresh every round.
 
-Rounds with fresh flips are independent, so a pair of laws becomes its R-fold product and the losses
-log(P/P') add up: their law is convolved with itself. To keep it finite the losses are put on a grid, safely:
+Rounds with fresh flips are independent, so a pair of distributions becomes its R-fold product and the losses
+log(P/P') add up: their distribution is convolved with itself. To keep it finite the losses are put on a grid, safely:
 an outcome of masses (p, q) whose loss lies between two grid points becomes two outcomes on those points with
 the same total p and the same total q. Whoever sees which of the two happened can forget it, so the new pair
 is at least as far apart as the old one, and the error is of the second order in the grid's step. What lies above the

@@ -1,4 +1,4 @@
-"""Pairs of laws that can be compared, and the epsilon at which a pair reaches a delta."""
+"""Pairs of distributions that can be compared, and the epsilon at which a pair reaches a delta."""
 
 import math
 from typing import Protocol
@@ -10,7 +10,7 @@ from p2p_labeldp.privacy.binomial import Floats
 
 
 class Pairs(Protocol):
-    """Pairs of laws, ready to be compared.
+    """Pairs of distributions, ready to be compared.
 
     How much too large their deltas may be: ``missing`` was added for what was cut, ``looseness`` is
     relative, ``rounding`` is the relative error of every mass, and ``coarseness`` moves the epsilon.

@@ -18,8 +18,8 @@ epsilon is zero from that delta on and infinite below.
 
 **Pure epsilon of the learner** (delta = 0, two labels). delta_m grows with m and P'_m/P_m grows with k, so the
 largest ratio is at k = m = M, all reports arrived and all ones. There it is a growing function of
-E[(B+1)^M] / E[B^M], B the noisy ones of the others. (j+1)^M / j^M falls with j and B's law moves up in likelihood ratio
-with n1, so the quotient falls with n1: the worst is n1 = 0, where B ~ Binomial(n-1, alpha).
+E[(B+1)^M] / E[B^M], B the noisy ones of the others. (j+1)^M / j^M falls with j and B's distribution moves up in
+likelihood ratio with n1, so the quotient falls with n1: the worst is n1 = 0, where B ~ Binomial(n-1, alpha).
 """
 
 import math
@@ -286,11 +286,11 @@ def met(found: Found, value: float, attained: float) -> Found:
 def pure_epsilon(cluster_size: int, trials: int, flip: float) -> float:
     """The learner's epsilon at delta = 0, two labels, rounded up; see the module's text."""
     j = np.arange(cluster_size, dtype=np.float64)
-    law = log_pmf(j, cluster_size - 1, flip)
+    distribution = log_pmf(j, cluster_size - 1, flip)
     # log of B(j) (j+1)^M and B(j) j^M, both over n^M.
-    grown = law + trials * np.log((j + 1) / cluster_size)
+    grown = distribution + trials * np.log((j + 1) / cluster_size)
     base = np.full(cluster_size, -np.inf)
-    base[1:] = law[1:] + trials * np.log(j[1:] / cluster_size)
+    base[1:] = distribution[1:] + trials * np.log(j[1:] / cluster_size)
     top = float(grown.max())
     numerator, denominator = float(np.exp(grown - top).sum()), float(np.exp(base - top).sum())
     margin = 1e-14 * trials + 1e-12

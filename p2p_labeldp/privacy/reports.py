@@ -1,4 +1,4 @@
-"""What the learner receives from one cluster, as a pair of laws, and how far apart they are.
+"""What the learner receives from one cluster, as a pair of distributions, and how far apart they are.
 
 A cluster's unknown part is the victim and ``others`` further users, n1 of whom hold a one. N1 of those labels
 are ones after the flips. Each of ``trials`` reports arrives with probability ``rate`` and carries
@@ -117,18 +117,29 @@ class Rows:
         few = [window(reports.trials, reports.rate, max(tail, few_mass)) for reports, _, _ in members]
         self._sent = Window(min(each.low for each in few), max(each.high for each in sent))
         self.looseness = few_mass if self._sent.low > 0 else 0.0
-        laws = [_Unknown(*member, tail) for member in members]
-        received = [received_window(self._sent, law.ones / law.size, law.zero + law.one, tail) for law in laws]
+        distributions = [_Unknown(*member, tail) for member in members]
+        received = [
+            received_window(
+                self._sent, distribution.ones / distribution.size, distribution.zero + distribution.one, tail
+            )
+            for distribution in distributions
+        ]
         self._received = Window(min(each.low for each in received), max(each.high for each in received))
 
         tops, weights = [], []
-        for (reports, _, _), law in zip(members, laws, strict=True):
-            both = mixed(np.concatenate([law.zero, law.one]), law.ones, law.size, self._sent.high, self._received)
+        for (reports, _, _), distribution in zip(members, distributions, strict=True):
+            both = mixed(
+                np.concatenate([distribution.zero, distribution.one]),
+                distribution.ones,
+                distribution.size,
+                self._sent.high,
+                self._received,
+            )
             tops.append(np.split(both, 2))
             arrive = pmf(self._sent, reports.trials, reports.rate)
             if self._sent.low > 0 and reports.rate < 1:
                 arrive[0] += few_mass
-            weights.append(np.broadcast_to(arrive, (law.zero.shape[0], arrive.size)))
+            weights.append(np.broadcast_to(arrive, (distribution.zero.shape[0], arrive.size)))
         self._zero, self._one = (np.concatenate([top[place] for top in tops]) for place in (0, 1))
         self._weights = np.concatenate(weights)
         most = max(reports.trials for reports, _, _ in members)
@@ -202,15 +213,15 @@ class Rows:
 
 
 class _Unknown:
-    """Laws of the ones among ``size`` labels, the victim's zero or one included: a row for each n1."""
+    """Distributions of the ones among ``size`` labels, the victim's zero or one included: a row for each n1."""
 
     def __init__(self, reports: Reports, first: int, last: int, tail: float) -> None:
-        law = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
-        edge = np.zeros((law.mass.shape[0], 1))
-        without, victim = np.hstack([law.mass, edge]), np.hstack([edge, law.mass])
+        distribution = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
+        edge = np.zeros((distribution.mass.shape[0], 1))
+        without, victim = np.hstack([distribution.mass, edge]), np.hstack([edge, distribution.mass])
         self.zero = (1 - reports.alpha) * without + reports.alpha * victim
         self.one = reports.alpha * without + (1 - reports.alpha) * victim
-        self.ones = np.arange(law.low, law.low + self.zero.shape[1]) + float(reports.known)
+        self.ones = np.arange(distribution.low, distribution.low + self.zero.shape[1]) + float(reports.known)
         self.size = reports.size
 
 

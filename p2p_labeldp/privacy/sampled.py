@@ -50,10 +50,10 @@ class _Row:
         starts = np.append(self.kept[1:] + 1, max(low, 1))
         self.weights = np.array([masses[i - low : k - low + 1].sum() for i, k in zip(starts, self.kept, strict=True)])
         heads = window(coins - 1, 0.5, tail)
-        law = pmf(heads, coins - 1, 0.5)[None, :]
+        distribution = pmf(heads, coins - 1, 0.5)[None, :]
         ones = np.arange(heads.low, heads.high + 1, dtype=np.float64)
-        self.where = received_window(Window(int(self.kept[-1]), high), ones / coins, law, tail)
-        self.mass = mixed(law, ones, coins, high, self.where)[0]
+        self.where = received_window(Window(int(self.kept[-1]), high), ones / coins, distribution, tail)
+        self.mass = mixed(distribution, ones, coins, high, self.where)[0]
 
 
 class Sampled:

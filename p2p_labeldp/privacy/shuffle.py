@@ -48,7 +48,7 @@ class Labels:
 
 
 class LabelRows:
-    """Laws of N1 without and with the victim's one, for each member (labels, first, last)."""
+    """Distributions of N1 without and with the victim's one, for each member (labels, first, last)."""
 
     looseness = 0.0
     coarseness = 0.0
@@ -56,9 +56,9 @@ class LabelRows:
     def __init__(self, members: Sequence[tuple[Labels, int, int]], tail: float) -> None:
         self._laws: list[tuple[Floats, Floats]] = []
         for labels, first, last in members:
-            law = noisy_ones(first, last, labels.others, labels.others_alpha, tail)
-            edge = np.zeros((law.mass.shape[0], 1))
-            without, victim = np.hstack([law.mass, edge]), np.hstack([edge, law.mass])
+            distribution = noisy_ones(first, last, labels.others, labels.others_alpha, tail)
+            edge = np.zeros((distribution.mass.shape[0], 1))
+            without, victim = np.hstack([distribution.mass, edge]), np.hstack([edge, distribution.mass])
             zero = (1 - labels.alpha) * without + labels.alpha * victim
             one = labels.alpha * without + (1 - labels.alpha) * victim
             self._laws.append((zero, one))

@@ -185,9 +185,7 @@ class IsolatingCoordinator(Entry):
         OneOf(("small_cluster", "sybil_cluster", "inconsistent")),
         "a cluster of hers alone, one full of its own users, or a roster that only she is told",
     )
-    size: int = key(
-        0, Whole(0), "users in her cluster; 0: hers alone in a small one, else as many as the promised minimum"
-    )
+    size: int = key(0, Whole(0), "users in her cluster; 0: hers alone in a small one, else as many as the minimum size")
 
 
 @dataclass(frozen=True)

@@ -181,14 +181,14 @@ class Deployment:
     """
 
     hosts: int = key(
-        0, Whole(0, 4096), "how many users hosts to wait for; 0: those that come until none has for a while"
+        0, Whole(0, 4096), "how many user hosts to wait for; 0: those that come until none has for a while"
     )
     coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
-    enrolment: str = key("127.0.0.1:7401", Address(), "where users hosts without a certificate enrol")
+    enrolment: str = key("127.0.0.1:7401", Address(), "where user hosts without a certificate enrol")
     learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
     auditor: str = key("127.0.0.1:7420", Address(), "where the auditor is reached")
     listen: str = key(
-        "", Address(True), "where this node listens; empty: at its own address, a users host at a free port"
+        "", Address(True), "where this node listens; empty: at its own address, a user host at a free port"
     )
     advertise: str = key(
         "",
@@ -197,7 +197,7 @@ class Deployment:
     )
     health: str = key("", Address(True), "where this node answers GET /healthz; empty: nowhere")
     certs: str = key("", Text(), "the folder with this node's ca.pem, cert.pem and key.pem")
-    join: str = key("", Text(), "the folder with ca.pem and the token, for a users host that enrols")
+    join: str = key("", Text(), "the folder with ca.pem and the token, for a user host that enrols")
     authority: str = key("", Text(), "the folder of the enrolment authority, for a coordinator that enrols hosts")
     state: str = key("", Text(), "the folder of this node's journal")
     settle: float = key(

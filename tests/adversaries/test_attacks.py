@@ -20,8 +20,8 @@ from p2p_labeldp.adversaries.attacks import (
     PRIOR,
     flip_ratio,
 )
+from p2p_labeldp.adversaries.distributions import CERTAIN
 from p2p_labeldp.adversaries.evidence import Evidence, evidence_of, evidence_of_all
-from p2p_labeldp.adversaries.laws import CERTAIN
 from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import View, view_of
@@ -94,8 +94,8 @@ def exact_ratios(rows: list[NDArray[np.int64]], chances: NDArray[np.float64]) ->
     """P(row | 0) and P(row | 1) of the distinct rows, and the number of each row."""
     numbers = np.split(numbered([np.vstack(rows)]), 2)
     size = max(int(each.max()) for each in numbers) + 1
-    laws = [np.bincount(each, chances, size) for each in numbers]
-    return laws[0], laws[1], numbers
+    distributions = [np.bincount(each, chances, size) for each in numbers]
+    return distributions[0], distributions[1], numbers
 
 
 SETTINGS = [

@@ -87,8 +87,8 @@ def test_pooling_adds_the_runs() -> None:
 def test_the_chance_of_a_self_ask_is_the_exact_law_of_a_sum_of_binomials() -> None:
     sizes = [2, 2, 3, 3, 3]
     sample = Sample(places=[0, 0, 0, 0, 0], own_places=[0, 1, 0, 1, 2], sizes=sizes)
-    law = stats.poisson_binom([1 / size for size in sizes])
-    expected = min(1.0, 2 * min(law.cdf(2), law.sf(1)))
+    distribution = stats.poisson_binom([1 / size for size in sizes])
+    expected = min(1.0, 2 * min(distribution.cdf(2), distribution.sf(1)))
     found = next(t for t in fit_tests(sample, PARAMETERS) if t.name == "self_asks")
     assert found.p_value == pytest.approx(expected, rel=1e-9)
 

@@ -61,7 +61,7 @@ GOOD_LABELS = idx(2049, (20,), [0] * 20)
         ("train-labels-idx1-ubyte.gz", gzip.compress(GOOD_LABELS)[:-9], "cut short"),
         ("train-labels-idx1-ubyte.gz", gzip.compress(GOOD_LABELS)[:14] + b"\xff" * 20, "damaged"),
         ("train-labels-idx1-ubyte.gz", gzip.compress(GOOD_LABELS[:6]), "header"),
-        ("train-labels-idx1-ubyte.gz", gzip.compress(GOOD_LABELS[:-1]), "promises 20"),
+        ("train-labels-idx1-ubyte.gz", gzip.compress(GOOD_LABELS[:-1]), "states 20"),
         ("train-labels-idx1-ubyte.gz", gzip.compress(GOOD_LABELS + b"\0"), "holds more"),
         ("train-labels-idx1-ubyte.gz", gzip.compress(idx(2051, (20,), [0] * 20)), "magic"),
         ("train-labels-idx1-ubyte.gz", gzip.compress(idx(2049, (19,), [0] * 19)), "19 labels"),

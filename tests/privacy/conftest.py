@@ -99,8 +99,8 @@ def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0
                 continue
             one, two = _outcomes(view, users, labels, rounds, colluders, first, second, others)
             size = int(max(one.max(), two.max())) + 1
-            law, other = np.bincount(one, weights, size), np.bincount(two, weights, size)
-            worst = max(worst, float(np.maximum(0, law - np.exp(epsilon) * other).sum()))
+            distribution, other = np.bincount(one, weights, size), np.bincount(two, weights, size)
+            worst = max(worst, float(np.maximum(0, distribution - np.exp(epsilon) * other).sum()))
     return worst
 
 
@@ -111,7 +111,7 @@ def enumerated():
 
 
 def fresh_delta(view, users, alpha, theta, epsilon, rounds, *, labels=2, colluders=0):
-    """The same over rounds that flip anew each: the laws of one round, multiplied out."""
+    """The same over rounds that flip anew each: the distributions of one round, multiplied out."""
     worlds = _worlds(users, labels, 1)
     weights = worlds.weights(alpha, theta)
     worst = 0.0
@@ -122,10 +122,10 @@ def fresh_delta(view, users, alpha, theta, epsilon, rounds, *, labels=2, collude
             one, two = _outcomes(view, users, labels, 1, colluders, first, second, others)
             size = int(max(one.max(), two.max())) + 1
             once = np.bincount(one, weights, size), np.bincount(two, weights, size)
-            law, other = np.ones(1), np.ones(1)
+            distribution, other = np.ones(1), np.ones(1)
             for _ in range(rounds):
-                law, other = np.outer(law, once[0]).ravel(), np.outer(other, once[1]).ravel()
-            worst = max(worst, float(np.maximum(0, law - np.exp(epsilon) * other).sum()))
+                distribution, other = np.outer(distribution, once[0]).ravel(), np.outer(other, once[1]).ravel()
+            worst = max(worst, float(np.maximum(0, distribution - np.exp(epsilon) * other).sum()))
     return worst
 
 
@@ -138,15 +138,15 @@ def enumerated_fresh():
 def direct_deltas(cluster_size, alpha, theta, epsilon, rounds=1):
     """The learner's delta for every n1, up and down, summed over every m, k and N1 with scipy's point masses."""
     n, trials = cluster_size, cluster_size * rounds
-    laws = np.zeros((n + 1, n + 1))
+    distributions = np.zeros((n + 1, n + 1))
     for ones in range(n + 1):
         stays = stats.binom.pmf(np.arange(ones + 1), ones, 1 - alpha)
-        laws[ones] = np.convolve(stays, stats.binom.pmf(np.arange(n - ones + 1), n - ones, alpha))
+        distributions[ones] = np.convolve(stays, stats.binom.pmf(np.arange(n - ones + 1), n - ones, alpha))
     shares = (np.arange(n + 1) / n)[:, None]
     arrive = stats.binom.pmf(np.arange(trials + 1), trials, theta)
     up, down = np.zeros(n), np.zeros(n)
     for sent in np.flatnonzero(arrive > 1e-40):
-        received = laws @ stats.binom.pmf(np.arange(sent + 1)[None, :], sent, shares)
+        received = distributions @ stats.binom.pmf(np.arange(sent + 1)[None, :], sent, shares)
         without, victim = received[:-1], received[1:]
         up += arrive[sent] * np.maximum(0, victim - np.exp(epsilon) * without).sum(axis=1)
         down += arrive[sent] * np.maximum(0, without - np.exp(epsilon) * victim).sum(axis=1)
@@ -177,17 +177,17 @@ def _drawn(reports, users, labels):
 def _noisy(true_counts, alpha):
     """The distribution of the counts of noisy labels, in the order of _vectors."""
     labels, users = len(true_counts), sum(true_counts)
-    law = {(0,) * labels: 1.0}
+    distribution = {(0,) * labels: 1.0}
     for held, count in enumerate(true_counts):
         for _ in range(count):
             grown = {}
-            for counts, mass in law.items():
+            for counts, mass in distribution.items():
                 for label in range(labels):
                     after = (*counts[:label], counts[label] + 1, *counts[label + 1 :])
                     chance = 1 - alpha if label == held else alpha / (labels - 1)
                     grown[after] = grown.get(after, 0.0) + mass * chance
-            law = grown
-    return np.array([law[counts] for counts in _vectors(users, labels)])
+            distribution = grown
+    return np.array([distribution[counts] for counts in _vectors(users, labels)])
 
 
 def counted_delta(view, users, labels, alpha, theta, epsilon):

@@ -52,9 +52,9 @@ def test_the_bound_for_large_groups_is_above_the_exact_value_of_small_ones(collu
 
 
 def test_the_known_users_are_counted_as_distinct():
-    law = known_users(cluster_size=6, colluders=2, rounds=1)
+    distribution = known_users(cluster_size=6, colluders=2, rounds=1)
     # Two questions to five others, three of them honest and not the victim.
-    assert law == pytest.approx([4 / 25, (3 * 2 + 2 * 3 + 3) / 25, 6 / 25])
+    assert distribution == pytest.approx([4 / 25, (3 * 2 + 2 * 3 + 3) / 25, 6 / 25])
 
 
 def test_a_coalition_is_told_when_only_the_flips_protect():

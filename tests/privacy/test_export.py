@@ -16,10 +16,13 @@ def test_epsilon_agrees_within_the_bracket_of_dp_accounting():
     n, alpha, theta, delta = 40, 0.1, 0.5, 1e-4
     answer = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=n).get_epsilon(delta)
     zero, one = Reports(n - 1, n, n, theta, alpha, alpha).rows(answer.worst_ones, answer.worst_ones, 1e-18).table
-    laws = [{place: np.log(mass) for place, mass in enumerate(law.ravel()) if mass > 0} for law in (zero, one)]
+    distributions = [
+        {place: np.log(mass) for place, mass in enumerate(distribution.ravel()) if mass > 0}
+        for distribution in (zero, one)
+    ]
     bracket = [
         privacy_loss_distribution.from_two_probability_mass_functions(
-            *laws, pessimistic_estimate=pessimistic, symmetric=False
+            *distributions, pessimistic_estimate=pessimistic, symmetric=False
         ).get_epsilon_for_delta(delta)
         for pessimistic in (False, True)
     ]

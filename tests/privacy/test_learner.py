@@ -76,25 +76,25 @@ def test_epsilon_is_where_the_direct_sum_reaches_delta(alpha, theta, direct_sum)
 def fractional_delta(cluster_size, alpha, ones, epsilon):
     """delta at theta = 1 in rational arithmetic, for one n1 and both directions."""
     n, grown = cluster_size, Fraction(math.exp(epsilon))
-    laws = []
+    distributions = []
     for held in (ones, ones + 1):
-        law = [Fraction(1)]
+        distribution = [Fraction(1)]
         for user in range(n):
             one = 1 - alpha if user < held else alpha
-            law = [
-                (law[j] if j < len(law) else 0) * (1 - one) + (law[j - 1] if j else 0) * one
-                for j in range(len(law) + 1)
+            distribution = [
+                (distribution[j] if j < len(distribution) else 0) * (1 - one) + (distribution[j - 1] if j else 0) * one
+                for j in range(len(distribution) + 1)
             ]
-        laws.append(
+        distributions.append(
             [
                 sum(
                     mass * math.comb(n, k) * Fraction(j, n) ** k * Fraction(n - j, n) ** (n - k)
-                    for j, mass in enumerate(law)
+                    for j, mass in enumerate(distribution)
                 )
                 for k in range(n + 1)
             ]
         )
-    pairs = list(zip(*laws, strict=True))
+    pairs = list(zip(*distributions, strict=True))
     up = sum(max(Fraction(0), one - grown * zero) for zero, one in pairs)
     return max(up, sum(max(Fraction(0), zero - grown * one) for zero, one in pairs))
 

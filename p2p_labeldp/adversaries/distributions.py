@@ -38,7 +38,7 @@ _BLOCK = 1 << 22
 
 
 class _Hidden(NamedTuple):
-    """The law of how many hidden noisy labels are the first and the second candidate."""
+    """The distribution of how many hidden noisy labels are the first and the second candidate."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -65,9 +65,9 @@ def log_ratios(
     ratios = np.empty(len(distinct))
     for index, setting in enumerate(settings):
         here = np.flatnonzero(group.ravel() == index)
-        law = _hidden_law(parameters.alpha, parameters.labels, *(int(count) for count in setting[:4]))
+        distribution = _hidden_distribution(parameters.alpha, parameters.labels, *(int(count) for count in setting[:4]))
         counts = distinct[here, 7:]
-        logs = _released(law, counts) if shuffled else _sampled(law, pool, setting[4:], counts)
+        logs = _released(distribution, counts) if shuffled else _sampled(distribution, pool, setting[4:], counts)
         ratios[here] = _ratio(parameters, logs)
     found: Floats = ratios[back]
     return found
@@ -94,7 +94,7 @@ def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 @lru_cache(maxsize=1024)
-def _hidden_law(alpha: float, labels: int, first: int, second: int, others: int, unknown: int) -> _Hidden:
+def _hidden_distribution(alpha: float, labels: int, first: int, second: int, others: int, unknown: int) -> _Hidden:
     """Of the hidden, so many hold the first candidate, the second, some other label, and a label nobody knows."""
     stays, moves = 1 - alpha, alpha / (labels - 1)
     groups = ((first, stays, moves), (second, moves, stays), (others, moves, moves), (unknown, 1 / labels, 1 / labels))
@@ -113,7 +113,7 @@ def _hidden_law(alpha: float, labels: int, first: int, second: int, others: int,
 
 
 def _trinomial(size: int, one: float, two: float) -> tuple[NDArray[np.int64], Floats]:
-    """The law of two of three counts, without its empty margins: where it begins, and its masses."""
+    """The distribution of two of three counts, without its empty margins: where it begins, and its masses."""
     i, j = np.ogrid[: size + 1, : size + 1]
     rest = size - i - j
     inside = np.maximum(rest, 0)
@@ -132,10 +132,10 @@ def _convolved(one: Floats, two: Floats) -> Floats:
     return np.convolve(first, second)[: height * width].reshape(height, width)
 
 
-def _sampled(law: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[Floats]:
+def _sampled(distribution: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[Floats]:
     """Logarithms of the reports' chances, up to a constant, if her noisy label is the first, the second, another."""
-    first, second = law.first + known[0], law.second + known[1]
-    weights = np.log(law.mass)
+    first, second = distribution.first + known[0], distribution.second + known[1]
+    weights = np.log(distribution.mass)
     for mine in ((1, 0), (0, 1), (0, 0)):
         shares = np.stack([first + mine[0], second + mine[1], pool - first - second - sum(mine)]) / pool
         # Finite in place of log 0, so that nothing drawn from nothing counts as nothing.
@@ -149,11 +149,14 @@ def _sampled(law: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[
         yield np.concatenate(parts)
 
 
-def _released(law: _Hidden, counts: NDArray[np.int64]) -> Iterator[Floats]:
+def _released(distribution: _Hidden, counts: NDArray[np.int64]) -> Iterator[Floats]:
     """The same where the labels themselves are seen: the hidden ones must be what hers leaves over."""
-    shape = int(max(law.first.max(), counts[:, 0].max())) + 2, int(max(law.second.max(), counts[:, 1].max())) + 2
+    shape = (
+        int(max(distribution.first.max(), counts[:, 0].max())) + 2,
+        int(max(distribution.second.max(), counts[:, 1].max())) + 2,
+    )
     table = np.full(shape, _IMPOSSIBLE)
-    table[law.first, law.second] = np.log(law.mass)
+    table[distribution.first, distribution.second] = np.log(distribution.mass)
     first, second = counts[:, 0], counts[:, 1]
     for mine in ((1, 0), (0, 1), (0, 0)):
         # Less than none is -1, the table's last row or column, which is empty.
