@@ -25,6 +25,7 @@ from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import (
@@ -69,7 +70,7 @@ def simulated(
     faults = Faults(parse_scenario(text).faults, size, 7, 1000.0) if holdups is not None else None
     return Simulation(
         population,
-        Parameters(ALPHA, THETA, rounds=len(execution.asked)),
+        exchange_of(Parameters(ALPHA, THETA, rounds=len(execution.asked))),
         execution.coins(ALPHA, THETA),
         network,
         hosting=hosting,
