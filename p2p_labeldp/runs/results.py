@@ -60,10 +60,10 @@ SEEDED = "epsilon is the mechanism's: whoever knows the seed can undo every flip
 def stated(resolved: Resolved, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """The fields of a summary that follow from what was resolved, and what the run warns of besides."""
     scenario, plan = resolved.scenario, resolved.plan
-    seeded = scenario.coins.source == "seeded"
+    system = scenario.coins.source == "system"
     return {
-        "seed": scenario.coins.seed if seeded else None,
-        "coins": scenario.coins.source,
+        "seed": None if system else scenario.coins.seed,
+        "coins": "system" if system else "seeded",
         "mechanism": plan.kind,
         "trust": plan.trust,
         "alpha": plan.parameters.alpha,
@@ -73,7 +73,7 @@ def stated(resolved: Resolved, warnings: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _of_the_seed(scenario: Scenario) -> tuple[str, ...]:
-    if scenario.coins.source != "seeded":
+    if scenario.coins.source == "system":
         return ()
     real = "" if scenario.ships else '; for labels of real people leave out the seed, or set coins.source = "system"'
     return (SEEDED + real,)

@@ -122,10 +122,13 @@ def test_any_number_of_hosts_gives_what_run_gives_and_no_label_shows(
 
 def check_folder(out: Path, hosts: int) -> None:
     """What a deployment leaves, and who may read it."""
-    names = {"summary.json", "scenario.toml", "manifest.json", "reports.npz", "trace.msgpack", "report.html", "logs"}
-    assert {path.name for path in out.iterdir()} == names  # no population.npz: nobody knows everyone's label
-    assert mode(out) == mode(out / "logs") == 0o700
-    assert mode(out / "trace.msgpack") == mode(out / "report.html") == 0o600
+    names = {"summary.json", "scenario.toml", "manifest.json", "reports.npz", "private", "report.html", "logs"}
+    assert {path.name for path in out.iterdir()} == names
+    kept = {path.name for path in (out / "private").iterdir()}
+    assert "trace.msgpack" in kept
+    assert "population.npz" not in kept  # nobody knows everyone's label
+    assert mode(out) == mode(out / "logs") == mode(out / "private") == 0o700
+    assert mode(out / "private" / "trace.msgpack") == 0o600
     hosts_logs = {f"users-{number + 1}.jsonl" for number in range(hosts)}
     assert {path.name for path in (out / "logs").iterdir()} == hosts_logs | {
         "coordinator.jsonl",

@@ -136,7 +136,7 @@ def test_whatever_is_cut_the_learner_is_kept_to_the_local_guarantee(size: int) -
 def test_where_nothing_is_cut_the_learner_is_kept_to_its_own_profile(size: int) -> None:
     found, complete = distributions(size, np.zeros((size, size), dtype=np.bool_))
     assert (found[:, ~complete] == 0).all()
-    accountant = account("learner", cluster_size=size, alpha=ALPHA, theta=1.0)
+    accountant = account("learner", Parameters(alpha=ALPHA), cluster_size=size)
     for epsilon in EPSILONS:
         assert delta(found, epsilon) == pytest.approx(accountant.get_delta(epsilon).delta, abs=1e-9)
 

@@ -21,7 +21,7 @@ from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment import local, node
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.privacy import account
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import parse_scenario, replace
 
 TARGET = parse_scenario("""
@@ -51,7 +51,7 @@ def test_users_cut_off_while_asking_and_back_before_the_close_keep_their_cluster
     assert outcome is not None
     cut = sorted({int(outcome.clusters[user]) for user in outcome.missing})
     assert cut
-    assert outcome.withheld == found.summary["withheld"] == cut
+    assert outcome.withheld == list(found.summary.withheld) == cut
     reporters, _ = outcome.rounds[0]
     assert not np.isin(outcome.clusters[reporters], cut).any()
     held_back = int(np.isin(outcome.clusters, cut).sum()) - len(outcome.missing)
@@ -77,11 +77,11 @@ def test_clusters_that_came_out_smaller_than_planned_are_withheld_unless_they_ke
     assert outcome.missing == list(range(100))
 
     def spent(size: int, alpha: float) -> float:
-        delta = found.summary["privacy"]["learner"]["delta"]
-        return account("learner", cluster_size=size, alpha=alpha, theta=1.0).get_epsilon(delta).epsilon
+        delta = found.summary.privacy["learner"].delta
+        return account("learner", Parameters(alpha=alpha), cluster_size=size).get_epsilon(delta).epsilon
 
     sizes = np.bincount(outcome.clusters[100:]).tolist()
-    fails = [cluster for cluster, size in enumerate(sizes) if spent(size, found.summary["alpha"]) > 0.5]
+    fails = [cluster for cluster, size in enumerate(sizes) if spent(size, found.summary.alpha) > 0.5]
     assert 0 < len(fails) < len(sizes), "there is something to tell apart"
     assert outcome.withheld == fails
     assert not np.isin(outcome.clusters[outcome.rounds[0][0]], fails).any()
@@ -96,10 +96,10 @@ def test_behind_a_firewall_between_two_hosts_a_deployment_with_a_target_releases
     model.expire_round()
     model.run()
     summary = model.summary()
-    clusters = list(range(summary["clusters"]))
+    clusters = list(range(summary.clusters))
     assert clusters
-    assert summary["withheld"] == clusters
-    assert summary["reports"] == 0
+    assert list(summary.withheld) == clusters
+    assert summary.reports == 0
     assert model.parts["learner"].withheld == clusters  # type: ignore[attr-defined]
 
 
