@@ -60,7 +60,7 @@ Log = Callable[..., None]
 def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if scenario.mechanism.kind != "peer_to_peer":
-        raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; peer_to_peer alone can")
+        raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; it must be peer_to_peer")
     if scenario.faults or scenario.adversaries:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import random
 import re
@@ -19,6 +20,9 @@ from processes import Machine, fleet
 from p2p_labeldp.cli import main
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment import local, node
+from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.logs import Logger
+from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import Parameters, account
@@ -145,9 +149,6 @@ def test_deploy_says_which_clusters_were_withheld_and_ends_with_status_1(
 # Journals
 
 
-ROLES = ("coordinator", "learner", "auditor")
-
-
 def facts_of(state: Path) -> dict[str, str]:
     with sqlite3.connect(state / "journal.sqlite") as journal:
         found = dict(journal.execute("SELECT name, value FROM facts"))
@@ -155,15 +156,20 @@ def facts_of(state: Path) -> dict[str, str]:
     return found
 
 
-async def journal_of(role: str, dataset: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The facts in the journal of a node that has just begun."""
+def journal_of(name: str, dataset: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The facts in the journal of a node that has just been made."""
     monkeypatch.setattr(node, "load", lambda *_: dataset)
-    places = {f"deployment__{name}": f"127.0.0.1:{port}" for port, name in enumerate(ROLES, 1)}  # where nobody is
-    live = Live(folder, replace(TARGET, data__users=40), hosts=1)
-    live.scenario = replace(live.scenario, **places, deployment__listen="127.0.0.1:0")
-    async with live.running():
-        await live.start(role)
-    return facts_of(folder / "state" / role)
+    init_certificates(folder / "certificates", 1)
+    made = Node(
+        name.partition("-")[0],
+        replace(TARGET, data__users=40),
+        certificates=folder / "certificates" / name,
+        state=folder / "state",
+        logger=Logger(name, io.StringIO()),
+    )
+    made.journal.commit()
+    made.journal.close()
+    return facts_of(folder / "state")
 
 
 def with_another_label(dataset: Dataset) -> Dataset:
@@ -172,27 +178,26 @@ def with_another_label(dataset: Dataset) -> Dataset:
     return dataclasses.replace(dataset, labels=labels, conditional=None)
 
 
-async def test_whoever_knows_all_labels_but_one_cannot_try_the_last_one_out_on_a_learners_journal(
+def test_whoever_knows_all_labels_but_one_cannot_try_the_last_one_out_on_a_learners_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = load(replace(TARGET, data__users=40).data, 0)
-    one = await journal_of("learner", dataset, tmp_path / "one", monkeypatch)
-    other = await journal_of("learner", with_another_label(dataset), tmp_path / "other", monkeypatch)
+    one = journal_of("learner", dataset, tmp_path / "one", monkeypatch)
+    other = journal_of("learner", with_another_label(dataset), tmp_path / "other", monkeypatch)
     same = {"role", "scenario", "data"}
     assert {name: one[name] for name in same} == {name: other[name] for name in same}
-    others = {"certificate", "known coordinator", "known learner", "known auditor", "listen"}
-    assert one.keys() == other.keys()
-    assert one.keys() <= same | others
+    others = {"certificate", "known coordinator", "known learner", "known auditor"}
+    assert one.keys() == other.keys() == same | others
 
 
-async def test_a_hosts_journal_keeps_of_labels_what_nobody_can_try_without_its_key(
+def test_a_hosts_journal_keeps_of_labels_what_nobody_can_try_without_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has to notice other labels when it comes back. With another key the same labels leave another mark."""
     dataset = load(replace(TARGET, data__users=40).data, 0)
     marks = []
     for place in ("one", "other"):
-        facts = await journal_of("users-1", dataset, tmp_path / place, monkeypatch)
+        facts = journal_of("users-1", dataset, tmp_path / place, monkeypatch)
         marks.append(facts["labels"])
     assert marks[0] != marks[1]
 
