@@ -115,7 +115,7 @@ def test_those_who_only_look_are_measured_on_arrays_too() -> None:
 def test_where_everyone_is_gone_there_is_nothing_to_attack() -> None:
     gone = make_entry("faults", {"rule": "crash", "fraction": 1.0})
     (row,) = rows_of(with_adversaries({"kind": "collusion", "fraction": 0.2}, faults=[gone]))
-    assert row.note == "there is nobody to see: all abstained, or none shares a cluster with them"
+    assert row.note.startswith("there is nobody to see: all abstained")
 
 
 def test_an_abstaining_cluster_full_of_colluders_does_not_hide_the_others() -> None:
