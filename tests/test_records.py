@@ -90,7 +90,6 @@ def test_every_plan_states_what_it_spends_and_its_record_says_whom_it_trusts(kin
 
 
 def test_reports_figures_and_the_estimator_know_every_mechanism() -> None:
-    assert_complete(words._HANDED.keys() | {PEERS}, MECHANISMS)
     assert_complete(comparison.DRAWN, {*MECHANISMS, AS_PRINTED})
     assert_complete(
         re.findall(r"``(\w+)``", (LabelPrivateClassifier.__doc__ or "").partition("it needs")[0]), MECHANISMS

@@ -73,4 +73,12 @@ def plan(request: Request) -> Plan:
     return curated(request, TRUST, found, beta)
 
 
-MECHANISM = Mechanism(TRUST, plan, options=("tau", "sigma", "lambda_", "beta", "share"))
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="a curator",
+    story="handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
+    colour="#17becf",
+    marker="P",
+    options=("tau", "sigma", "lambda_", "beta", "share"),
+)

@@ -15,4 +15,12 @@ def plan(request: Request) -> Plan:
     return curated(request, TRUST, found, 0.0)
 
 
-MECHANISM = Mechanism(TRUST, plan, options=("tau", "share"))
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="a curator",
+    story="handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
+    colour="#1f77b4",
+    marker="D",
+    options=("tau", "share"),
+)

@@ -203,6 +203,10 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    trusts="the learner",
+    story="sent her true label to the learner, who fitted the model with noisy gradients (DP-SGD)",
+    colour="#9467bd",
+    marker="X",
     options=("relation", "clip", "batch_size", "epochs", "learning_rate", "l2"),
     default_delta=lambda sizes, users: 1 / max(1, users),  # examples are not hidden in clusters
     needs="dp_accounting",

@@ -16,4 +16,11 @@ def plan(request: Request) -> Plan:
     return Plan(request.kind, TRUST, Holder.LEARNER, parameters, {}, privacy)
 
 
-MECHANISM = Mechanism(TRUST, plan)
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="the learner, with every true label",
+    story="sent her true label to the learner, without any privacy",
+    colour="#000000",
+    marker=".",
+)

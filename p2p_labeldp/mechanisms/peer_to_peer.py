@@ -57,4 +57,12 @@ def _stated(found: Flips, request: Request) -> Guarantee:
     return guarantee_of(found, View.LEARNER, request.delta)
 
 
-MECHANISM = Mechanism(TRUST, plan, options=("alpha",))
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="peers not to collude with the learner",
+    story="flipped her label and exchanged it within her cluster",
+    colour="#d62728",
+    marker="o",
+    options=("alpha",),
+)

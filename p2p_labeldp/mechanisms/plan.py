@@ -139,6 +139,13 @@ class Mechanism:
 
     trust: str
     plan: Callable[[Request], Plan]
+    trusts: str
+    """Whom one must trust, in a few words."""
+    story: str
+    """What a user did, as a sentence about her goes on."""
+    colour: str
+    """In every figure; ``marker`` tells it apart in print."""
+    marker: str
     options: tuple[str, ...] = ()
     """What may be set beside epsilon and delta; anything else is refused."""
     default_delta: Callable[[Iterable[int], int], float] = default_delta

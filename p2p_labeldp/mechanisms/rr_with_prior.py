@@ -122,4 +122,12 @@ def plan(request: Request) -> Plan:
     )
 
 
-MECHANISM = Mechanism(TRUST, plan, options=("share", "prior"))
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="a curator",
+    story="handed her true label to a curator, who randomised it with a prior of her cluster",
+    colour="#2ca02c",
+    marker="^",
+    options=("share", "prior"),
+)

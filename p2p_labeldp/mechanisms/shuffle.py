@@ -56,4 +56,12 @@ def plan(request: Request) -> Plan:
     )
 
 
-MECHANISM = Mechanism(TRUST, plan, options=("alpha",))
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="a shuffler",
+    story="flipped her label and handed it to a shuffler, who passed each cluster's labels on in random order",
+    colour="#ff7f0e",
+    marker="s",
+    options=("alpha",),
+)

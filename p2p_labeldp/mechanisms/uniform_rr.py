@@ -22,4 +22,11 @@ def plan(request: Request) -> Plan:
     return Plan(request.kind, TRUST, Holder.LEARNER, parameters, numbers, privacy)
 
 
-MECHANISM = Mechanism(TRUST, plan)
+MECHANISM = Mechanism(
+    TRUST,
+    plan,
+    trusts="nobody",
+    story="randomised her label by herself and sent it to the learner",
+    colour="#7f7f7f",
+    marker="v",
+)

@@ -16,7 +16,10 @@ import numpy as np
 
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
+from p2p_labeldp.mechanisms import mechanism_of
+from p2p_labeldp.mechanisms.plan import Mechanism
 from p2p_labeldp.reporting.sweeps import estimate, show_deltas
+from p2p_labeldp.scenario import MECHANISMS
 
 
 @dataclass(frozen=True)
@@ -29,17 +32,11 @@ class Drawn:
     """Whom one must trust, in a few words."""
 
 
-DRAWN = {
-    "peer_to_peer": Drawn("#d62728", "o", "peers not to collude with the learner"),
-    "shuffle": Drawn("#ff7f0e", "s", "a shuffler"),
-    "uniform_rr": Drawn("#7f7f7f", "v", "nobody"),
-    "cluster_rr": Drawn("#1f77b4", "D", "a curator"),
-    "centralized": Drawn("#17becf", "P", "a curator"),
-    "rr_with_prior": Drawn("#2ca02c", "^", "a curator"),
-    "dp_sgd": Drawn("#9467bd", "X", "the learner"),
-    "none": Drawn("#000000", ".", "the learner, with every true label"),
-    AS_PRINTED: Drawn("#8c564b", "*", "a curator"),
-}
+def _drawn(record: Mechanism) -> Drawn:
+    return Drawn(record.colour, record.marker, record.trusts)
+
+
+DRAWN = {kind: _drawn(mechanism_of(kind)) for kind in MECHANISMS} | {AS_PRINTED: Drawn("#8c564b", "*", "a curator")}
 """By ``mechanism.kind``; one colour for each mechanism, wherever it is drawn."""
 STYLES = ("-", "--", "-.", ":")
 """Curves of one mechanism are told apart by these."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack
@@ -35,16 +36,6 @@ _DATA = {
     "adult": "census records (adult)",
     "diabetes130": "hospital records (diabetes130)",
     "crowd": "a synthetic crowd",
-}
-
-_HANDED = {
-    "shuffle": "flipped her label and handed it to a shuffler, who passed each cluster's labels on in random order",
-    "uniform_rr": "randomised her label by herself and sent it to the learner",
-    "cluster_rr": "handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
-    "centralized": "handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
-    "rr_with_prior": "handed her true label to a curator, who randomised it with a prior of her cluster",
-    "dp_sgd": "sent her true label to the learner, who fitted the model with noisy gradients (DP-SGD)",
-    "none": "sent her true label to the learner, without any privacy",
 }
 
 
@@ -94,7 +85,7 @@ def _gathered(recorded: Recorded) -> str:
 def _did(recorded: Recorded) -> str:
     summary, mechanism = recorded.summary, recorded.scenario.mechanism
     if summary.mechanism != "peer_to_peer":
-        return f"Each {_HANDED.get(summary.mechanism, 'handed her label over')}."
+        return f"Each user {mechanism_of(summary.mechanism).story}."
     if mechanism.rounds == 1:
         rounds = "Each"
     elif mechanism.noise == "sticky":
