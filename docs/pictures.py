@@ -16,11 +16,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 
+import msgspec
 from browser import CHROMIUM, Browser
 from rich.console import Console
 
 from p2p_labeldp.cli import main as command
-from p2p_labeldp.cli.run import summary_table
+from p2p_labeldp.cli.summary import summary_table
 from p2p_labeldp.experiments import run
 from p2p_labeldp.reporting import write_report
 from p2p_labeldp.scenario import load_scenario
@@ -33,7 +34,7 @@ WIDTH, HEIGHT = 1100, 1150
 def terminal_and_report(folder: Path) -> None:
     """The quick start, as text and as a page."""
     finished = run(load_scenario(SCENARIOS / "quickstart.toml"), out=folder / "quickstart")
-    summary = finished.summary | {"out": "runs/quickstart"}
+    summary = msgspec.structs.replace(finished.summary, out="runs/quickstart")
     console = Console(record=True, width=88, highlight=False, file=io.StringIO())
     console.print("[bold]$ p2p-labeldp run scenarios/quickstart.toml[/bold]")
     console.print(summary_table(summary))
