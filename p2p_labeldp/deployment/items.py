@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.protocol.auditor import to_trace
 from p2p_labeldp.protocol.messages import (
+    LABELLED,
     MAX_FRAME,
     Envelope,
     Fault,
@@ -192,7 +193,10 @@ def encode_mail(envelopes: Sequence[Envelope]) -> Iterator[bytes]:
         return _encoder.encode(("mail", part))
 
     for start in range(0, len(envelopes), PART):
-        part = [(each.sender, each.receiver, wide(each.message)) for each in envelopes[start : start + PART]]
+        part = [
+            (each.sender, each.receiver, wide(each.message)) if type(each.message) in LABELLED else each
+            for each in envelopes[start : start + PART]
+        ]
         yield from _within_frames(encode, part)
 
 
@@ -216,7 +220,10 @@ def encode_records(time: float, records: Sequence[tuple[int, int, Message]]) -> 
         return _trace_encoder.encode(("records", time, part))
 
     for start in range(0, len(records), PART):
-        part = [(sender, receiver, wide(message)) for sender, receiver, message in records[start : start + PART]]
+        part = [
+            (each[0], each[1], wide(each[2])) if type(each[2]) in LABELLED else each
+            for each in records[start : start + PART]
+        ]
         yield from _within_frames(encode, part)
 
 

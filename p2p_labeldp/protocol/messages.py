@@ -9,6 +9,7 @@ depends on state (who may send it, and when) is checked by the role that receive
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -232,16 +233,19 @@ _WIDE: dict[type[Message], Any] = {
     for kind in MESSAGES
     if "label" in kind.__struct_fields__
 }
-_UINT16 = b"\xcd"
+LABELLED = frozenset(_WIDE)
+"""The messages that carry a label."""
+
+
+@lru_cache(maxsize=1024)
+def _uint16(label: int) -> msgspec.Raw:
+    return msgspec.Raw(b"\xcd" + label.to_bytes(2, "big"))
 
 
 def wide(message: Message) -> Message:
-    """The message as it is encoded for the wire: its size does not depend on a label."""
-    kind = _WIDE.get(type(message))
-    if kind is None:
-        return message
+    """A message of ``LABELLED`` as it is encoded for the wire: its size does not depend on its label."""
     *others, label = msgspec.structs.astuple(message)  # the label comes last
-    found: Message = kind(*others, msgspec.Raw(_UINT16 + label.to_bytes(2, "big")))
+    found: Message = _WIDE[type(message)](*others, _uint16(label))
     return found
 
 
@@ -251,6 +255,8 @@ _decoder = msgspec.msgpack.Decoder(Envelope, dec_hook=features_from_wire)
 
 def encode(envelope: Envelope) -> bytes:
     """One frame."""
+    if type(envelope.message) not in LABELLED:
+        return _encoder.encode(envelope)
     return _encoder.encode((envelope.sender, envelope.receiver, wide(envelope.message)))
 
 
