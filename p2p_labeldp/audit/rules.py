@@ -84,17 +84,51 @@ _TYPES: dict[str, type] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a kind of message looks like; asked of every record, so that it is worked out once."""
+
+    names: tuple[str, ...]
+    types: tuple[type, ...]
+    from_users: bool
+    senders: frozenset[int]
+    to_users: bool
+    receivers: frozenset[int]
+
+
+def _shape_of(kind: str) -> _Shape:
+    senders, receivers = _ROUTES[kind]
+    return _Shape(
+        KINDS[kind],
+        tuple(_TYPES.get(name, int) for name in KINDS[kind]),
+        "user" in senders,
+        frozenset(party for party in senders if party != "user"),
+        "user" in receivers,
+        frozenset(party for party in receivers if party != "user"),
+    )
+
+
+_SHAPES = {kind: _shape_of(kind) for kind in KINDS}
+
+
 def require_shape(event: Event, users: int) -> None:
     """A known kind, its fields of their types, between parties it is meant for."""
-    names = KINDS.get(event.kind) if isinstance(event.kind, str) else None
-    require(names is not None, "shape", f"unknown kind {event.kind!r}")
-    assert names is not None
-    require(len(event.fields) == len(names), "shape", f"fields must be {', '.join(names) or 'none'}")
-    for name, value in zip(names, event.fields, strict=True):
-        kind = _TYPES.get(name, int)
-        require(type(value) is kind, "shape", f"{name} = {value!r} is not {kind.__name__}")
-    sender, receiver = _ROUTES[event.kind]
-    for address, allowed, side in ((event.sender, sender, "sender"), (event.receiver, receiver, "receiver")):
-        is_user = type(address) is int and 0 <= address < users
-        fits = ("user" in allowed and is_user) or address in allowed
-        require(type(address) is int and fits, "addresses", f"{side} {address!r} is not meant for it")
+    shape = _SHAPES.get(event.kind) if type(event.kind) is str else None
+    if shape is None:
+        raise Broken("shape", f"unknown kind {event.kind!r}")
+    if tuple(map(type, event.fields)) != shape.types:
+        raise Broken("shape", _misshapen(event, shape))
+    sender, receiver = event.sender, event.receiver
+    if type(sender) is not int or not ((shape.from_users and 0 <= sender < users) or sender in shape.senders):
+        raise Broken("addresses", f"sender {sender!r} is not meant for it")
+    if type(receiver) is not int or not ((shape.to_users and 0 <= receiver < users) or receiver in shape.receivers):
+        raise Broken("addresses", f"receiver {receiver!r} is not meant for it")
+
+
+def _misshapen(event: Event, shape: _Shape) -> str:
+    if len(event.fields) != len(shape.names):
+        return f"fields must be {', '.join(shape.names) or 'none'}"
+    name, value, kind = next(
+        found for found in zip(shape.names, event.fields, shape.types, strict=True) if type(found[1]) is not found[2]
+    )
+    return f"{name} = {value!r} is not {kind.__name__}"
