@@ -156,7 +156,7 @@ def test_without_pyarrow_it_says_how_to_get_parquet(command: Command, monkeypatc
         (("--vary", "mechanism.alpha=.1", "--seeds", "1"), "--seeds 1: runs/small-sweep has rows of 2 seeds already"),
         (
             ("--vary", "mechanism.alpha=.1", "--seeds", "2", "--seed", "5"),
-            'coins.source is "auto" there and "seeded" here',
+            "coins.seed is 0 there and 5 here",
         ),
         (("--vary", "mechanism.alpha=.1", "--seeds", "2", "--out", "."), "holds no sweep; name another folder"),
         (("--vary", "mechanism.alpha=.1", "--seeds", "3", "--dask", "127.0.0.1:1"), "no Dask scheduler answers"),

@@ -56,8 +56,8 @@ def all_arrived(nodes: Fleet, out: Path, scenario: Scenario = PATIENT) -> None:
     """The run went on to its end, and what came of it is what comes of a run without faults."""
     nodes.finish()
     summary = nodes.collect(out)
-    assert summary["missing"] == summary["missing_hosts"] == []
-    assert summary["noisy_sha256"] == expected_sha256(scenario)
+    assert summary.missing == summary.missing_hosts == ()
+    assert summary.noisy_sha256 == expected_sha256(scenario)
     assert audited(out).passed
 
 
@@ -131,9 +131,9 @@ def test_hosts_lost_for_good_are_named_and_the_others_finish(lab: Machine, tmp_p
         assert nodes.wait("users-2")["users-2"] in (0, 3)
         shares = [nodes.heard(name, "share")[0] for name in ("users-2", "users-3")]
         summary = nodes.collect(tmp_path / "run")
-    assert summary["missing_hosts"] == ["users-2", "users-3"]
-    assert {user for share in shares for user in range(share["first"], share["last"])} <= set(summary["missing"])
-    assert summary["reports"] > 0
+    assert summary.missing_hosts == ("users-2", "users-3")
+    assert {user for share in shares for user in range(share["first"], share["last"])} <= set(summary.missing)
+    assert summary.reports > 0
     what_arrived_is_what_would_have(HASTY, tmp_path / "run")
 
 
@@ -147,11 +147,11 @@ def test_a_host_that_cannot_reach_the_learner_is_named(lab: Machine, tmp_path: P
         assert dropped(lab, "users-1") > 0
         share = nodes.heard("users-1", "share")[0]
         summary = nodes.collect(tmp_path / "run")
-    assert summary["missing_hosts"] == ["users-1"]
-    assert summary["missing"] == list(range(share["first"], share["last"]))
+    assert summary.missing_hosts == ("users-1",)
+    assert list(summary.missing) == list(range(share["first"], share["last"]))
     with np.load(tmp_path / "run" / "reports.npz") as reports:
         assert not np.isin(reports["user"], np.arange(share["first"], share["last"])).any()
-    assert 0 < summary["reports"] < sum(round_["reported"] for round_ in summary["outcomes_by_round"])
+    assert 0 < summary.reports < sum(round_["reported"] for round_ in summary.outcomes_by_round)
     what_arrived_is_what_would_have(unhurried, tmp_path / "run")
     assert audited(tmp_path / "run").passed
 

@@ -65,8 +65,8 @@ def test_each_role_killed_at_ten_points_of_the_run_changes_nothing(machine: Mach
         assert kills == dict.fromkeys(ROLES, POINTS)
         assert all(len(nodes.heard(name, "replayed")) == POINTS for name in ROLES)
         summary = nodes.collect(tmp_path / "run")
-    assert summary["noisy_sha256"] == expected_sha256(MANY_ROUNDS)
-    assert summary["missing"] == summary["missing_hosts"] == []
+    assert summary.noisy_sha256 == expected_sha256(MANY_ROUNDS)
+    assert summary.missing == summary.missing_hosts == ()
     assert audited(tmp_path / "run").passed
 
 

@@ -9,12 +9,12 @@ import msgpack
 import numpy as np
 import pytest
 import trio
-from p2p_labeldp.engines.runner import run
 from trio.testing import MockClock
 
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
