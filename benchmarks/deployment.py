@@ -5,9 +5,9 @@
 
 Two tables:
 
-* the deployment: coordinator, learner, auditor and two users hosts as processes, every message journaled, traced
-  and sent over mutual TLS. Time runs from the coordinator's word to begin until everyone is done; clusters are
-  given. Messages are all that the trace holds. Beside it the CPU of the actors engine for the same users.
+* the deployment: coordinator, learner, auditor and two user hosts as processes, every message journaled, traced
+  and sent over mutual TLS. Time runs from the coordinator's word to begin until every report has arrived; clusters
+  are given. Messages are all that the trace holds. Beside it the CPU of the actors engine for the same users.
 * the transport alone: two processes, one sends mail of a hundred messages an item, the other decodes it, journals
   nothing and acknowledges.
 """
@@ -72,7 +72,7 @@ def deployed(users: int) -> dict[str, float]:
                 at.setdefault(event["phase"], datetime.fromisoformat(event["time"]).timestamp())
         return {
             "messages": summary["messages"],
-            "exchange": at["exchanged"] - at["begun"],
+            "exchange": at["tracing"] - at["begun"],
             "whole": at["left"] - at["begun"],
             "digest": summary["noisy_sha256"],
         }

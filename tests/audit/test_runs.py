@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
@@ -183,4 +184,11 @@ def test_with_the_systems_coins_a_consistent_lie_about_one_dropped_answer_goes_u
 def test_an_interrupted_folder_is_not_taken_for_a_run(folder: Path) -> None:
     shutil.move(folder / "summary.json", folder / "elsewhere.json")
     with pytest.raises(RequestError, match=r"summary.json: is missing"):
+        audit_runs([folder])
+
+
+def test_a_trace_of_another_version_is_refused_in_one_line(folder: Path, runs: SimpleNamespace) -> None:
+    header, records = runs.read(folder)
+    runs.write(folder, header | {"version": 1}, records)
+    with pytest.raises(RequestError, match=r"trace\.msgpack: trace version 1; this reads 2$"):
         audit_runs([folder])
