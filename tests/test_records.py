@@ -36,7 +36,7 @@ from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, FAULTS, MECHANISMS, TARGETS, Data, Scenario, make_entry
 
 PACKAGE = Path(p2p_labeldp.__file__).parent
-DOCS = PACKAGE.parent / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 PEERS = "peer_to_peer"
 
 
