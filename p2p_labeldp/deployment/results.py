@@ -121,7 +121,7 @@ def deployed_summary(
 ) -> Summary:
     """As of a simulated run; what needs everyone's true label is null."""
     fitted = learned(resolved, dataset, outcome)
-    found = _circumstances(resolved, outcome)
+    found = Circumstances.of(outcome, resolved.plan.parameters, resolved.delta)
     table = _privacy(resolved, found, outcome, directory)
     return Summary(
         **stated(resolved, outcome.warnings),
@@ -138,15 +138,6 @@ def deployed_summary(
         seconds=round(seconds, 3),
         out=out,
     )
-
-
-def _circumstances(resolved: Resolved, outcome: Outcome) -> Circumstances:
-    parameters = resolved.plan.parameters
-    sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
-    small = int(sizes[sizes < parameters.minimum_size].sum())
-    # Some members of a cluster may have gone on where others, who distrusted it, made no noise.
-    distrusted = any(counts.get("abstained", 0) > small for counts in outcome.outcomes)
-    return Circumstances.of(outcome, parameters, resolved.delta, distrusted=distrusted)
 
 
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:

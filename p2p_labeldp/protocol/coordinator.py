@@ -261,11 +261,14 @@ class Coordinator:
         return self._broadcast(closed, release, Goodbye(False), Goodbye(True))
 
     def _withhold(self, heard: NDArray[np.uint8], target: Target) -> None:
-        """Clusters that do not keep the target release nothing any more; those that abstain have nothing to release."""
+        """Clusters that do not keep the target release nothing any more; those that abstain have nothing to release.
+
+        Where some abstain and others do not, the others hide among fewer than was accounted for.
+        """
         present = self._present
         clusters, said = self.clusters[present], heard[present]
         sizes = np.bincount(clusters)
-        missing = np.bincount(clusters[said == _UNHEARD], minlength=len(sizes)) > 0
+        missing = np.bincount(clusters[(said == _UNHEARD) | (said == _ABSTAINED)], minlength=len(sizes)) > 0
         takes_part = np.bincount(clusters[(said == _REPORTS) | (said == _DROPPED)], minlength=len(sizes)) > 0
         keeps = {size: target(size) for size in np.unique(sizes[takes_part]).tolist()}
         fails = missing | np.array([not keeps.get(size, True) for size in sizes.tolist()])

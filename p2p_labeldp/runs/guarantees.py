@@ -59,11 +59,20 @@ class Circumstances:
         held = set(outcome.withheld)
         counted = [user for user in outcome.missing if int(outcome.clusters[user]) not in held]
         reported = cluster_sizes(outcome.clusters, parameters, counted) if held else None
-        return cls(sizes, delta, reported=reported, **facts)
+        return cls(sizes, delta, reported=reported, distrusted=_distrusted(outcome, parameters), **facts)
 
     def seen(self, view: View) -> Mapping[int, int]:
         """The sizes that count for a view: who sees reports alone learns nothing of what was not released."""
         return self.sizes if self.reported is None or view not in _REPORTS_ALONE else self.reported
+
+
+def _distrusted(outcome: Outcome, parameters: Parameters) -> bool:
+    """Whether more abstained in some round than are heard from in clusters below the minimum size."""
+    sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
+    below = np.flatnonzero(sizes < parameters.minimum_size)
+    heard = np.isin(outcome.clusters, below)
+    heard[np.array(outcome.missing, dtype=np.int64)] = False
+    return any(counts.get("abstained", 0) > int(heard.sum()) for counts in outcome.outcomes)
 
 
 _REPORTS_ALONE = (View.LEARNER, View.SHUFFLE)

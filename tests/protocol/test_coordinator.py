@@ -363,3 +363,12 @@ def test_a_cluster_that_abstains_has_nothing_to_withhold() -> None:
     someone.receive(2, Done(0, "reported"))
     assert next(iter(someone.expire())) == (LEARNER, closed(3, 0, [2]))
     assert someone.withheld == []
+
+
+def test_a_cluster_in_which_some_abstain_and_others_do_not_is_withheld() -> None:
+    """Those who report hide among fewer than was accounted for."""
+    someone = with_target(0, 0, 0, 1, 1)
+    said = {0: "abstained", 1: "reported", 2: "dropped", 3: "reported", 4: "reported"}
+    sent = [out for user, outcome in said.items() for out in someone.receive(user, Done(0, outcome))]
+    assert sent[0] == (LEARNER, closed(5, 0, [3, 4]))
+    assert someone.withheld == [0]

@@ -69,3 +69,18 @@ def test_a_cluster_that_was_withheld_does_not_cost_the_learners_guarantee() -> N
     )
     assert learner[0] == learner[1] < learner[2]
     assert coalition[1] == coalition[2]  # what colluders were answered they know all the same
+
+
+def test_a_user_who_distrusts_her_cluster_is_noticed_though_others_are_missing_elsewhere() -> None:
+    """Four users abstain below the minimum of five, one of whom is missing; in a round four abstained, one too many."""
+    small = Parameters(0.1, minimum_size=5)
+    clusters = np.repeat([0, 1], [4, 10])
+    one_too_many = Outcome(clusters, [], outcomes=[{"reported": 9, "dropped": 0, "abstained": 4}], missing=[0])
+    as_expected = Outcome(clusters, [], outcomes=[{"reported": 10, "dropped": 0, "abstained": 3}], missing=[0])
+    found, honest = (
+        guarantees(exchange_of(small), Circumstances.of(each, small, 1e-3))[View.LEARNER]
+        for each in (one_too_many, as_expected)
+    )
+    assert honest.cluster_size == 10
+    assert "abstained" in (found.reason or "")
+    assert found.epsilon > honest.epsilon
