@@ -7,8 +7,8 @@ every other size is checked:
 - shuffle: an additional user adds an independent noisy label to what is seen, which is post-processing. So the smallest
   cluster is the worst, proved.
 - learner: no such proof is known, so delta at the epsilon found is computed for every size, which is cheaper than
-  an epsilon for each, up to the size from which the shuffled view, which sees more, is within it. No size that
-  exceeds the smallest one's epsilon has been seen; one that did would be refused or reported, not overlooked.
+  an epsilon for each, up to the size from which the shuffled view, which sees more, is within it. A size
+  that exceeds the smallest one's epsilon is rare (``privacy.clusters`` has one) and is not overlooked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Clusters of different sizes: everyone's own guarantee, and the run's, which is that of its worst cluster.
 
-A smaller cluster protects less in every case tried, but that is not proved, so every size is accounted for.
+A smaller cluster mostly protects less, but not always (two labels, theta 1, alpha .01, two sticky rounds, delta 1e-6:
+3.844 for three users, 3.869 for four), so every size is accounted for.
 """
 
 from collections.abc import Iterable, Mapping
