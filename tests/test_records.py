@@ -74,7 +74,8 @@ def test_every_mechanism_is_a_module_with_its_record() -> None:
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_what_a_scenario_may_set_is_what_a_mechanism_reads(kind: str) -> None:
     """But for the parameters of the exchange, which all plans are given."""
-    keys = {key for key in MECHANISMS[kind].keys if key not in ("theta", "noise", "rounds")}
+    exchange = ("theta", "noise", "rounds", "exchange", "relays", "withstand")
+    keys = {key for key in MECHANISMS[kind].keys if key not in exchange}
     assert keys <= {option.rstrip("_") for option in mechanism_of(kind).options}
 
 

@@ -546,3 +546,28 @@ def test_a_bad_entry_is_named_with_its_position(text: str, expected: str) -> Non
 
 def test_entries_are_not_set_from_the_command_line() -> None:
     assert "faults are entries of a file" in complaint("", "faults.rule=loss")
+
+
+MIXED = '[mechanism]\nexchange = "mixed"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[mechanism]\nexchange = "push"', 'it must be one of "pull", "mixed"'),
+        (MIXED, "mechanism.relays is missing"),
+        (MIXED + "relays = 3\nwithstand = 2", "exclude each other"),
+        (MIXED + "relays = 11", "mechanism.relays = 11 is not allowed; relays are members of their cluster"),
+        (MIXED + "relays = 33", "a whole number from 0 to 32"),
+        (MIXED + 'relays = 3\nkind = "shuffle"', "is not allowed with shuffle; it is for peer_to_peer"),
+        ("[mechanism]\nrelays = 3", 'mechanism.relays = 3 is not allowed with exchange "pull"'),
+        ("[mechanism]\nwithstand = 3", 'mechanism.withstand = 3 is not allowed with exchange "pull"'),
+    ],
+)
+def test_relays_are_for_the_mixed_exchange_and_needed_there(text: str, said: str) -> None:
+    assert said in complaint(text)
+
+
+def test_the_mixed_exchange_takes_relays_or_what_they_must_withstand() -> None:
+    assert parse_scenario(MIXED + "relays = 3").mechanism.relays == 3
+    assert parse_scenario(MIXED + "withstand = 50").mechanism.withstand == 50

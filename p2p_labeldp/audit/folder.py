@@ -87,6 +87,7 @@ class RecordedRun:
         parameters = Parameters(
             mechanism.alpha, mechanism.theta, labels, mechanism.noise, mechanism.rounds,
             scenario.clusters.minimum_size if scenario.defences.abstain else 1,
+            mechanism.exchange, mechanism.relays,
         )  # fmt: skip
         clusters = true_labels = None
         people = find(path, POPULATION)

@@ -61,6 +61,8 @@ def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; it must be peer_to_peer")
+    if scenario.mechanism.exchange != "pull":
+        raise RequestError('mechanism.exchange = "mixed" cannot be deployed; it must be "pull"')
     if scenario.faults or scenario.adversaries:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 

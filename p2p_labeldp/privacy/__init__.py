@@ -10,7 +10,7 @@ from p2p_labeldp.privacy.calibrate import Calibration, calibrate, variance
 from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
 from p2p_labeldp.privacy.guarantee import REPETITION, Guarantee, Method, Relation, read_guarantee, together
-from p2p_labeldp.privacy.parameters import Noise, Parameters
+from p2p_labeldp.privacy.parameters import Exchange, Noise, Parameters
 from p2p_labeldp.privacy.views import RECORDS, VIEWS, View
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Account",
     "Calibration",
     "ClusterGuarantees",
+    "Exchange",
     "Guarantee",
     "Method",
     "Noise",

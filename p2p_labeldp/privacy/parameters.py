@@ -13,6 +13,15 @@ class Noise(StrEnum):
     FRESH = "fresh"
 
 
+class Exchange(StrEnum):
+    """How a noisy label comes from one user to another."""
+
+    PULL = "pull"
+    """The paper's: she asks one member of her cluster, who learns that she did and answers her."""
+    MIXED = "mixed"
+    """Relays of the cluster mix sealed labels and draw one for each user: nobody knows whose she got."""
+
+
 @dataclass(frozen=True)
 class Parameters:
     """Of Algorithm 2, and of every mechanism in which users flip their own labels.
@@ -27,6 +36,9 @@ class Parameters:
     noise: str = Noise.STICKY
     rounds: int = 1
     minimum_size: int = 1
+    exchange: str = Exchange.PULL
+    relays: int = 0
+    """How many relays mix the labels of a cluster; 0 in the pull exchange, which has none."""
 
     @property
     def fresh(self) -> bool:
@@ -43,3 +55,10 @@ class Parameters:
                 raise RequestError(f"{name} must be within 0..1, not {share}")
         if self.noise not in tuple(Noise):
             raise RequestError(f"noise must be {' or '.join(Noise)}, not {self.noise!r}")
+        if self.exchange not in tuple(Exchange):
+            raise RequestError(f"exchange must be {' or '.join(Exchange)}, not {self.exchange!r}")
+        if int(self.relays) != self.relays or self.relays < 0:
+            raise RequestError(f"relays must be a whole number of at least 0, not {self.relays}")
+        if (self.exchange == Exchange.MIXED) != (self.relays > 0):
+            needed = "at least 1" if self.exchange == Exchange.MIXED else "0"
+            raise RequestError(f"relays must be {needed} with exchange {self.exchange}, not {self.relays}")

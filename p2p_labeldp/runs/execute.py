@@ -143,6 +143,8 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     if engine not in tuple(Engine) or hosting not in tuple(Hosting):
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
     require_installed(scenario.mechanism.kind)
+    if scenario.mechanism.exchange == "mixed":
+        raise RequestError('mechanism.exchange = "mixed" is not allowed here; it can be accounted for, not run')
     if dask is not None:
         refuse_split(scenario, engine)
     if engine == Engine.VECTORIZED:

@@ -11,7 +11,8 @@ from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import MECHANISMS, Scenario, replace
 
-_SECTION = ("theta", "noise", "rounds")  # keys that are parameters of the exchange, not options of a mechanism
+_SECTION = ("theta", "noise", "rounds", "exchange", "relays", "withstand")
+"""Keys that are parameters of the exchange, not options of a mechanism."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,8 @@ def parameters_of(scenario: Scenario, labels: int) -> Parameters:
         noise=mechanism.noise,
         rounds=mechanism.rounds,
         minimum_size=scenario.clusters.minimum_size if scenario.defences.abstain else 1,
+        exchange=mechanism.exchange,
+        relays=mechanism.relays,
     )
 
 

@@ -21,6 +21,8 @@ from p2p_labeldp.scenario.reading import (
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Number, OneOf, Switch, Text, Whole
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
+    EXCHANGES,
+    MAX_RELAYS,
     MECHANISMS,
     TARGETS,
     Clusters,
@@ -39,7 +41,9 @@ __all__ = [
     "ADVERSARIES",
     "ARRAYS",
     "DATA_SETS",
+    "EXCHANGES",
     "FAULTS",
+    "MAX_RELAYS",
     "MAX_SEED",
     "MECHANISMS",
     "SECTIONS",

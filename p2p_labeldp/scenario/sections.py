@@ -86,8 +86,13 @@ class Reads:
     """Whether users flip their own labels, which a learner may correct."""
 
 
+EXCHANGES = ("pull", "mixed")
+MAX_RELAYS = 32  # a packet grows by two layers for each relay, and every relay handles every packet
+
 MECHANISMS = {
-    "peer_to_peer": Reads(("alpha", "theta", "noise", "rounds"), ("alpha",), rounds=True, flips=True),
+    "peer_to_peer": Reads(
+        ("alpha", "theta", "noise", "rounds", "exchange", "relays", "withstand"), ("alpha",), rounds=True, flips=True
+    ),
     "shuffle": Reads(("alpha",), ("alpha",), flips=True),
     "uniform_rr": Reads(flips=True),
     "cluster_rr": Reads(("tau", "share")),
@@ -115,6 +120,17 @@ class Mechanism:
     )
     noise: str = key("sticky", OneOf(("sticky", "fresh")), "one flip for all rounds, or one per round")
     rounds: int = key(1, Whole(1, 10_000), "how often the exchange is repeated")
+    exchange: str = key(
+        "pull",
+        OneOf(EXCHANGES),
+        "users ask each other, as in the paper, or relays of the cluster mix sealed labels (peer_to_peer)",
+    )
+    relays: int = key(
+        0, Whole(0, MAX_RELAYS), "how many members of a cluster mix its labels (mixed); 0: follows from withstand"
+    )
+    withstand: int = key(
+        0, Whole(0), "how many colluding members of a cluster the relays must withstand (mixed); 0: not asked"
+    )
 
 
 @dataclass(frozen=True)

@@ -90,10 +90,36 @@ class Scenario:
             raise RequestError(
                 f"mechanism.rounds = {mechanism.rounds} is not allowed with {mechanism.kind}; it must be 1"
             )
+        self._check_exchange()
         given = "alpha" in reads.instead or mechanism.sigma > 0 < mechanism.lambda_
         if mechanism.epsilon == 0 and reads.epsilon and not (reads.instead and given):
             instead = f", or {' and '.join(reads.instead)}" if reads.instead else ""
             raise RequestError(f"mechanism.epsilon is missing; {mechanism.kind} needs it{instead}")
+
+    def _check_exchange(self) -> None:
+        """Relays are for the mixed exchange, and that is a way to run Algorithm 2."""
+        mechanism = self.mechanism
+        relayed = {name: value for name in ("relays", "withstand") if (value := getattr(mechanism, name))}
+        if mechanism.exchange == "mixed":
+            if mechanism.kind != "peer_to_peer":
+                raise RequestError(
+                    f'mechanism.exchange = "mixed" is not allowed with {mechanism.kind}; it is for peer_to_peer'
+                )
+            if not relayed:
+                raise RequestError('mechanism.relays is missing; exchange "mixed" needs it, or withstand')
+            if len(relayed) == 2:
+                raise RequestError(
+                    "mechanism.relays and mechanism.withstand exclude each other: relays follow from withstand; "
+                    "leave one out"
+                )
+            if mechanism.relays > self.clusters.minimum_size:
+                raise RequestError(
+                    f"mechanism.relays = {mechanism.relays} is not allowed; relays are members of their cluster, so it "
+                    f"must be at most clusters.minimum_size, {self.clusters.minimum_size}"
+                )
+            return
+        for name, value in relayed.items():
+            raise RequestError(f'mechanism.{name} = {value} is not allowed with exchange "pull"; it is for "mixed"')
 
     def _check_entries(self) -> None:
         """What an entry's own keys cannot tell: windows against the length of the run."""

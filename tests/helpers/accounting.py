@@ -6,7 +6,7 @@ from typing import Any
 
 from p2p_labeldp.privacy import Account, Parameters, account
 
-NOISE = ("alpha", "theta", "labels", "noise", "rounds")
+NOISE = ("alpha", "theta", "labels", "noise", "rounds", "exchange", "relays")
 
 
 def accounted(view: str, **settings: Any) -> Account:
