@@ -18,8 +18,7 @@ from p2p_labeldp.deployment.certificates import check_token, make_request, read_
 from p2p_labeldp.deployment.limiter import ConnectionLimiter
 from p2p_labeldp.deployment.parts import Log
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.network.credentials import identity_of
-from p2p_labeldp.network.tls_stream import TlsStream
+from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
 from p2p_labeldp.protocol.messages import Refused
 
 MAX_REQUEST = 32 << 10  # bytes: a token and a signing request, which takes about 500
@@ -51,6 +50,7 @@ async def serve_enrolment(
     authority: Path,
     certificates: Path,
     log: Log,
+    sockets: Sockets | None = None,
     *,
     task_status: Any = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -63,13 +63,14 @@ async def serve_enrolment(
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
     limiter = ConnectionLimiter(LIMIT, MOST)
+    network = sockets or TcpSockets()
 
-    async def exchange(stream: trio.SocketStream) -> None:
+    async def exchange(stream: trio.abc.Stream) -> None:
         try:
-            address = str(stream.socket.getpeername()[0])
+            address = str(network.origin_of(stream)[0])
         except OSError:
             address = "someone who is gone"
-        tls = TlsStream(stream, context, server_side=True)
+        tls = network.secure(stream, context, server_side=True)
         try:
             with limiter.admitted():
                 await tls.handshake()
@@ -85,8 +86,8 @@ async def serve_enrolment(
         finally:
             await trio.aclose_forcefully(stream)
 
-    listeners = await trio.open_tcp_listeners(port, host=host)
-    task_status.started(listeners[0].socket.getsockname()[:2])
+    listeners = await network.listen(host, port)
+    task_status.started(network.place_of(listeners[0]))
     await trio.serve_listeners(exchange, listeners)
 
 
@@ -99,7 +100,7 @@ def _answer(authority: Path, token: str, asked: Enrol) -> Enrolled | Rejected:
         return Rejected(f"the request is not one to sign: {error}")
 
 
-async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log) -> None:
+async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log, sockets: Sockets | None = None) -> None:
     """Get a certificate for this host into ``folder``; ``join`` holds ca.pem and the token."""
     try:
         authority = (join / "ca.pem").read_bytes()
@@ -115,7 +116,7 @@ async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log) 
     with trio.move_on_after(limit):
         while True:
             try:
-                answer = await _ask(context, host, int(port), Enrol(token, request))
+                answer = await _ask(sockets or TcpSockets(), context, host, int(port), Enrol(token, request))
             except (*_LOST, ValueError, RecursionError, Refused) as error:
                 why = str(error) or type(error).__name__
                 if why != noted:  # one line, however often it has to knock
@@ -135,13 +136,13 @@ async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log) 
     raise RunError(f"nobody enrolled this host at {address} within {limit:g} seconds")
 
 
-async def _ask(context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> Enrolled | Rejected:
+async def _ask(sockets: Sockets, context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> Enrolled | Rejected:
     with trio.fail_after(LIMIT):
-        stream = await trio.open_tcp_stream(host, port)
-        tls = TlsStream(stream, context, server_side=False)
+        stream = await sockets.connect(host, port)
+        tls = sockets.secure(stream, context, server_side=False)
         try:
             await tls.handshake()
-            if identity_of(tls.tls).role != "coordinator":
+            if tls.identity().role != "coordinator":
                 raise ValueError("not the coordinator")
             await _write(tls, msgspec.msgpack.encode(asked))
             answer: Enrolled | Rejected = _answers.decode(await _read(tls))
@@ -150,11 +151,11 @@ async def _ask(context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> E
             await trio.aclose_forcefully(stream)
 
 
-async def _write(stream: TlsStream, data: bytes) -> None:
+async def _write(stream: Secured, data: bytes) -> None:
     await stream.send_all(len(data).to_bytes(4, "big") + data)
 
 
-async def _read(stream: TlsStream) -> bytes:
+async def _read(stream: Secured) -> bytes:
     data = b""
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
         if len(data) >= 4 and int.from_bytes(data[:4], "big") > MAX_REQUEST:

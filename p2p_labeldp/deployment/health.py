@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from p2p_labeldp.deployment.limiter import ConnectionLimiter
+from p2p_labeldp.network.sockets import Sockets, TcpSockets
 
 MAX_REQUEST = 1024  # bytes; the request line is all that is looked at
 LIMIT = 2.0  # seconds a client may take
@@ -20,24 +21,30 @@ MOST = 64  # clients at once
 
 
 async def serve_health(
-    host: str, port: int, state: Callable[[], dict[str, Any]], *, task_status: Any = trio.TASK_STATUS_IGNORED
+    host: str,
+    port: int,
+    state: Callable[[], dict[str, Any]],
+    sockets: Sockets | None = None,
+    *,
+    task_status: Any = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer until cancelled. OSError where the address is taken."""
 
     limiter = ConnectionLimiter(LIMIT, MOST)
     gone = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 
-    async def answer(stream: trio.SocketStream) -> None:
+    async def answer(stream: trio.abc.Stream) -> None:
         with contextlib.suppress(*gone), limiter.admitted():
             await _answer(stream, state)
         await trio.aclose_forcefully(stream)
 
-    listeners = await trio.open_tcp_listeners(port, host=host)
-    task_status.started(listeners[0].socket.getsockname()[:2])
+    sockets = sockets or TcpSockets()
+    listeners = await sockets.listen(host, port)
+    task_status.started(sockets.place_of(listeners[0]))
     await trio.serve_listeners(answer, listeners)
 
 
-async def _answer(stream: trio.SocketStream, state: Callable[[], dict[str, Any]]) -> None:
+async def _answer(stream: trio.abc.Stream, state: Callable[[], dict[str, Any]]) -> None:
     request = b""
     while b"\r\n\r\n" not in request and b"\n\n" not in request and len(request) < MAX_REQUEST:
         part = await stream.receive_some(MAX_REQUEST)

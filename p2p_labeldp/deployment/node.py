@@ -5,8 +5,8 @@ the journal is on the disk, and not before, what followed goes out and the peers
 items are safe. Killed before that, nobody has seen anything; killed after it, everything is said again
 with the same numbers, and the peers drop what they have.
 
-Steps are taken in a thread, one at a time: to cluster users or to fit a model may take minutes, and a node that
-says nothing for ten seconds counts as gone.
+Whatever lies outside the node it reaches through its ``World``. Steps are taken in a thread, one at a time: to cluster
+users or to fit a model may take minutes, and a node that says nothing for ten seconds counts as gone.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import secrets
-import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,6 +34,7 @@ from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable
 from p2p_labeldp.deployment.results import prepare_place, trace_writer, writer
 from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.network.credentials import Credentials, Identity
@@ -68,11 +66,13 @@ class Node:
         data_dir: Path | None = None,
         enrolment: Path | None = None,
         logger: Logger | None = None,
+        world: World | None = None,
     ) -> None:
         if role not in ROLES:
             raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
         require_deployable(scenario)
         self.role = role
+        self._world = world or World()
         self.scenario = scenario = scenario.settled(deployed=True)
         self._certificates = certificates
         finish_renewal(certificates)
@@ -91,6 +91,8 @@ class Node:
             greeting=self._greet,
             admit=self._admit,
             log=self.log,
+            sockets=self._world.sockets,
+            chance=self._world.chance,
         )
         self._dialled: dict[str, str] = {}
         self._dropped: set[str] = set()
@@ -126,7 +128,7 @@ class Node:
     def _make_part(self, state: Path, place: Path | None, data_dir: Path | None) -> Part:
         key, scenario = self.credentials.identity.key, self.scenario
         if self.role == "coordinator":
-            return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", secrets.token_hex(8)))
+            return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", self._world.entropy(8).hex()))
         if self.role == "auditor":
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
@@ -136,7 +138,7 @@ class Node:
         if self.role == "learner":
             out = prepare_place(place or state / "results", self.journal.used)
             return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset), data_of(dataset))
-        coins = make_coins(scenario.coins.source, scenario.coins.seed)
+        coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
         if scenario.coins.source == "system":
             coins = JournaledCoins(coins, self.journal)
         else:
@@ -207,7 +209,7 @@ class Node:
             if started is not None:
                 started(address)
             if self.role == "users" and not self._joined:
-                await self._do([Entry(time.time(), JOINED, name=f"{self._advertised(host)}:{port}")])
+                await self._do([Entry(self._world.time(), JOINED, name=f"{self._advertised(host)}:{port}")])
             await self._play()
             await self._farewell()
             nursery.cancel_scope.cancel()
@@ -222,7 +224,7 @@ class Node:
     def _advertised(self, host: str) -> str:
         """Under which name others reach this node, which listens at ``host``."""
         everywhere = host in ("0.0.0.0", "::")
-        return self.scenario.deployment.advertise or (socket.gethostname() if everywhere else host)
+        return self.scenario.deployment.advertise or (self._world.hostname() if everywhere else host)
 
     @property
     def withheld(self) -> list[int]:
@@ -234,13 +236,21 @@ class Node:
         if deployment.health:
             host, _, port = deployment.health.rpartition(":")
             with _address_errors("health", deployment.health):
-                await nursery.start(serve_health, host, int(port), self.health)
+                await nursery.start(serve_health, host, int(port), self.health, self._world.sockets)
         if self.role == "coordinator" and self._enrolment is not None:
             host, _, port = deployment.enrolment.rpartition(":")
             if deployment.listen:
                 host = deployment.listen.rpartition(":")[0]
             with _address_errors("enrolment", deployment.enrolment):
-                await nursery.start(serve_enrolment, host, int(port), self._enrolment, self._certificates, self.log)
+                await nursery.start(
+                    serve_enrolment,
+                    host,
+                    int(port),
+                    self._enrolment,
+                    self._certificates,
+                    self.log,
+                    self._world.sockets,
+                )
 
     def health(self) -> dict[str, Any]:
         part = self._part
@@ -277,9 +287,9 @@ class Node:
             # Limits hold however much a peer has to say.
             now = trio.current_time()
             if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
-                await self._do([Entry(time.time(), SETTLED)])
+                await self._do([Entry(self._world.time(), SETTLED)])
             elif now >= deadline and (not self._at_work() or now >= deadline + LONGEST_WORK):
-                await self._do([Entry(time.time(), EXPIRED)])
+                await self._do([Entry(self._world.time(), EXPIRED)])
                 deadline = now + (part.limit or float("inf"))
             self._watch(now)
 
@@ -296,14 +306,14 @@ class Node:
         return {TRACING: "auditor", WRITING: "learner"}.get(self._part.phase, "") in self._transport.connected
 
     async def _take(self, arrivals: list[Any]) -> None:
-        now = time.time()
+        now = self._world.time()
         await self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
         for key in dict.fromkeys(arrival.key for arrival in arrivals):
             self._transport.acknowledge(key)
 
     async def _do(self, entries: list[Entry]) -> None:
         """Journal, act, commit, and only then let anyone know."""
-        for key, clock, body in await trio.to_thread.run_sync(self._step, entries, abandon_on_cancel=True):
+        for key, clock, body in await self._world.work(self._step, entries):
             self._transport.post(key, clock, body)
         self._waits_for = self._part.waits_for
         for key in sorted(self._part.shunned - self._dropped):

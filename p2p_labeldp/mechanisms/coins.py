@@ -16,6 +16,7 @@ random (faults, adversaries, clustering) has its own stream, see ``streams``.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,9 @@ from p2p_labeldp.streams import Purpose, stream
 
 FLIP, PEER, KEEP, OTHER = range(4)
 SCHEME = "philox-4x64: key=[seed, round], counter=user; columns flip, peer, keep, other"
+
+
+Entropy = Callable[[int], bytes]
 
 
 class Coins(Protocol):
@@ -52,13 +56,16 @@ class SeededCoins:
 class SystemCoins:
     """The operating system's randomness. A block asked for twice differs: draw each one once."""
 
+    def __init__(self, entropy: Entropy | None = None) -> None:
+        self._randomness = SystemRandomness(entropy)
+
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
-        return SystemRandomness().uniform(4 * (stop - start)).reshape(stop - start, 4)
+        return self._randomness.uniform(4 * (stop - start)).reshape(stop - start, 4)
 
 
-def make_coins(source: str, seed: int) -> Coins:
-    """The coins a scenario's ``[coins]`` section asks for."""
-    return SystemCoins() if source == "system" else SeededCoins(seed)
+def make_coins(source: str, seed: int, entropy: Entropy | None = None) -> Coins:
+    """The coins a scenario's ``[coins]`` section asks for; ``entropy`` is the system's."""
+    return SystemCoins(entropy) if source == "system" else SeededCoins(seed)
 
 
 class Randomness(Protocol):
@@ -104,6 +111,13 @@ class SeededRandomness:
 class SystemRandomness:
     """The operating system's, which nobody can repeat."""
 
+    def __init__(self, entropy: Entropy | None = None) -> None:
+        """``entropy`` gives so many bytes that nobody can guess; the system's unless something stands in for it."""
+        self._entropy = entropy or (lambda size: os.urandom(size))
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return np.frombuffer(self._entropy(8 * count), dtype="<u8").astype(np.uint64)
+
     def integers(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         wanted = bounds.astype(np.uint64).ravel()
         # Words below 2^64 mod bound would make small remainders more likely: drawn again.
@@ -111,17 +125,17 @@ class SystemRandomness:
         drawn = np.zeros_like(wanted)
         pending = np.arange(len(wanted))
         while len(pending):
-            words = _words(len(pending))
+            words = self._words(len(pending))
             drawn[pending] = words
             pending = pending[words < surplus[pending]]
         return (drawn % wanted).astype(np.int64).reshape(bounds.shape)
 
     def uniform(self, count: int) -> NDArray[np.float64]:
-        return (_words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (self._words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         while True:  # sorting independent words orders uniformly, unless two are equal
-            words = _words(count)
+            words = self._words(count)
             order = np.argsort(words, kind="stable")
             if not (np.diff(words[order].astype(np.uint64)) == 0).any():
                 return order
@@ -129,13 +143,9 @@ class SystemRandomness:
     def normal(self, deviation: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
         # The inverse distribution function at the middle of one of 2^52 cells. Of 2^53 the last one's would round to 1,
         # and its variate be infinite.
-        cells = (_words(int(np.prod(shape))) >> np.uint64(12)).astype(np.float64)
+        cells = (self._words(int(np.prod(shape))) >> np.uint64(12)).astype(np.float64)
         found: NDArray[np.float64] = deviation * ndtri((cells + 0.5) * 2.0**-52)
         return found.reshape(shape)
-
-
-def _words(count: int) -> NDArray[np.uint64]:
-    return np.frombuffer(os.urandom(8 * count), dtype="<u8").astype(np.uint64)
 
 
 def randomness_of(coins: CoinsSection, purpose: Purpose) -> Randomness:

@@ -21,12 +21,12 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.network.credentials import Credentials, Identity, identity_of
+from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import (
     CHUNK,
     MAX_FIRST,
@@ -42,7 +42,7 @@ from p2p_labeldp.network.frames import (
     pack,
 )
 from p2p_labeldp.network.links import OVERHEAD, Link
-from p2p_labeldp.network.tls_stream import TlsStream
+from p2p_labeldp.network.sockets import Address, Secured, Sockets, TcpSockets
 from p2p_labeldp.network.words import plain, whence, why
 from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
 
@@ -52,8 +52,6 @@ LINGER = 1.0  # seconds for a goodbye: one exchange with a peer that is there, l
 
 _LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 _PING = pack(Ping())
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Arrival(NamedTuple):
 class _Connection:
     """One connection with a peer that has been admitted."""
 
-    def __init__(self, peer: _Peer, stream: TlsStream, reader: FrameReader, frames: list[bytes]) -> None:
+    def __init__(self, peer: _Peer, stream: Secured, reader: FrameReader, frames: list[bytes]) -> None:
         self.peer, self.stream, self.reader = peer, stream, reader
         self.frames = frames  # that came in one piece with the peer's Open
         self.up = False  # whether it has admitted us too
@@ -130,6 +128,8 @@ class Transport:
         admit: Callable[[Identity, Open], None],
         log: Callable[..., None],
         timing: Timing | None = None,
+        sockets: Sockets | None = None,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self.refusals: dict[str, Bye] = {}
         """Why a peer left or would not have us, until it does."""
@@ -138,6 +138,8 @@ class Transport:
         self._admit = admit
         self._log = log
         self._timing = timing or Timing()
+        self._sockets = sockets or TcpSockets()
+        self._chance = chance
         self._peers: dict[str, _Peer] = {}
         self._pending: dict[trio.CancelScope, None] = {}  # oldest first
         self._arrivals: list[Arrival] = []
@@ -151,8 +153,7 @@ class Transport:
         self, listen: str | None, *, task_status: trio.TaskStatus[Address | None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Serve and dial until cancelled; a node that nobody dials need not listen."""
-        _raise_file_limit()
-        listeners = await _open_listeners(listen) if listen is not None else []
+        listeners = await self._open_listeners(listen) if listen is not None else []
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for peer in self._peers.values():
@@ -161,7 +162,7 @@ class Transport:
             if not listeners:
                 task_status.started(None)
                 await trio.sleep_forever()
-            task_status.started(listeners[0].socket.getsockname()[:2])
+            task_status.started(self._sockets.place_of(listeners[0]))
             await trio.serve_listeners(self._answer, listeners)
 
     def connect(self, key: str, address: str) -> None:
@@ -264,9 +265,15 @@ class Transport:
         self._room.set()
         self._room = trio.Event()
 
-    async def _answer(self, socket: trio.SocketStream) -> None:
+    async def _open_listeners(self, listen: str) -> list[trio.abc.Listener[Any]]:
         try:
-            where = _name(*socket.socket.getpeername()[:2])
+            return await self._sockets.listen(*parse_address(listen))
+        except OSError as error:
+            raise RequestError(f"cannot listen on {listen}: {why(error)}") from None
+
+    async def _answer(self, socket: trio.abc.Stream) -> None:
+        try:
+            where = _name(*self._sockets.origin_of(socket))
         except OSError:
             where = "someone who is gone"
         await self._attend(socket, where, None)
@@ -279,18 +286,18 @@ class Transport:
             useful = False
             try:
                 with trio.fail_after(timing.handshake):
-                    socket = await trio.open_tcp_stream(*address)
+                    socket = await self._sockets.connect(*address)
             except (OSError, ValueError, trio.TooSlowError) as error:  # ValueError: no such name can exist
                 self._note(peer, "unreachable", where, why(error))
             else:
                 useful = await self._attend(socket, where, peer)
             pause = timing.pause if useful else min(2 * pause, timing.longest_pause)
-            await trio.sleep(pause * random.uniform(0.5, 1.0))
+            await trio.sleep(pause * (0.5 + 0.5 * self._chance()))
 
-    async def _attend(self, socket: trio.SocketStream, where: str, dialled: _Peer | None) -> bool:
+    async def _attend(self, socket: trio.abc.Stream, where: str, dialled: _Peer | None) -> bool:
         """One connection, from the handshake to its end; whether it was of use."""
         context = self._credentials.server if dialled is None else self._credentials.client
-        stream = TlsStream(socket, context, server_side=dialled is None)
+        stream = self._sockets.secure(socket, context, server_side=dialled is None)
         facts = {"address": where}
         try:
             connection = await self._meet(stream, facts, dialled)
@@ -309,7 +316,7 @@ class Transport:
             await trio.aclose_forcefully(socket)
         return False
 
-    async def _meet(self, stream: TlsStream, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
+    async def _meet(self, stream: Secured, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
         """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
         limit_seconds = self._timing.handshake
         with trio.move_on_after(limit_seconds) as limit:
@@ -327,9 +334,9 @@ class Transport:
             raise trio.TooSlowError("it made room for newer connections")
         raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
 
-    async def _introduce(self, stream: TlsStream, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
+    async def _introduce(self, stream: Secured, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
         await stream.handshake()
-        identity = identity_of(stream.tls)
+        identity = stream.identity()
         if dialled is not None and identity.key != dialled.key:
             raise Refused(Fault.MISDIRECTED, f"here is {identity.name}, known as {identity.key}, and not {dialled.key}")
         key = facts["peer"] = identity.key
@@ -466,7 +473,7 @@ def _parting(refused: Refused) -> Bye:
     return Bye(refused.code if isinstance(refused, Barred) else Parting.FAULT, plain(str(refused)))
 
 
-async def _say_goodbye(stream: TlsStream, bye: Bye, committed: int | None = None) -> None:
+async def _say_goodbye(stream: Secured, bye: Bye, committed: int | None = None) -> None:
     """Say why, then read on until the peer hangs up: to close on unread bytes would cut off our own words."""
     if not stream.whole:
         return
@@ -488,27 +495,3 @@ def parse_address(text: str) -> Address:
 
 def _name(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-async def _open_listeners(listen: str) -> list[trio.SocketListener]:
-    host, port = parse_address(listen)
-    try:
-        listeners = await trio.open_tcp_listeners(port, host=host)
-    except OSError as error:
-        raise RequestError(f"cannot listen on {listen}: {why(error)}") from None
-    if port == 0:  # a name with several addresses would get a different free port for each
-        for listener in listeners[1:]:
-            await listener.aclose()
-        del listeners[1:]
-    return listeners
-
-
-def _raise_file_limit() -> None:
-    """As many connections as the system allows; the usual soft limit of 1,024 files is for programs of old."""
-    try:
-        import resource
-    except ImportError:  # not a POSIX system
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -7,6 +7,7 @@ import ssl
 
 import trio
 
+from p2p_labeldp.network.credentials import Identity, identity_of
 from p2p_labeldp.network.frames import CHUNK
 
 
@@ -37,6 +38,10 @@ class TlsStream:
                 raise
             else:
                 return await self._flush()
+
+    def identity(self) -> Identity:
+        """Who is at the other end; Refused where its certificate does not say."""
+        return identity_of(self.tls)
 
     async def send_all(self, data: bytes) -> None:
         self.whole = False

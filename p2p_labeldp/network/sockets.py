@@ -1,0 +1,93 @@
+"""What a node needs of a network: to listen, to connect, and to know by a certificate who is at the other end.
+
+Everything that a node says or hears passes through one ``Sockets``. ``TcpSockets`` is the operating system's, with TLS;
+a simulated network has the same few methods, so that the program which is tried there is the one that ships.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from typing import Any, Protocol
+
+import trio
+
+from p2p_labeldp.network.credentials import Identity
+from p2p_labeldp.network.tls_stream import TlsStream
+
+Address = tuple[str, int]
+
+
+class Secured(Protocol):
+    """A connection on which both sides know who the other is, once they have shaken hands."""
+
+    whole: bool
+    """Whether more may be sent: not after a write that was given up in the middle."""
+
+    async def handshake(self) -> None: ...
+
+    def identity(self) -> Identity:
+        """Who is at the other end; Refused where its certificate does not say."""
+        ...
+
+    async def send_all(self, data: bytes) -> None: ...
+
+    async def receive_some(self, max_bytes: int) -> bytes: ...
+
+
+class Sockets(Protocol):
+    async def listen(self, host: str, port: int) -> list[trio.abc.Listener[Any]]:
+        """OSError where that is not possible; port 0 is any that is free."""
+        ...
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        """OSError where nobody listens; ValueError where no such name can exist."""
+        ...
+
+    def place_of(self, listener: Any) -> Address:
+        """Where it listens."""
+        ...
+
+    def origin_of(self, stream: Any) -> Address:
+        """From where a connection comes; OSError where it is gone already."""
+        ...
+
+    def secure(self, stream: Any, context: ssl.SSLContext, server_side: bool) -> Secured: ...
+
+
+class TcpSockets:
+    """The operating system's network."""
+
+    async def listen(self, host: str, port: int) -> list[trio.abc.Listener[Any]]:
+        _raise_file_limit()
+        listeners = await trio.open_tcp_listeners(port, host=host)
+        if port == 0:  # a name with several addresses would get a different free port for each
+            for listener in listeners[1:]:
+                await listener.aclose()
+            del listeners[1:]
+        return [*listeners]
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        return await trio.open_tcp_stream(host, port)
+
+    def place_of(self, listener: Any) -> Address:
+        host, port = listener.socket.getsockname()[:2]
+        return host, port
+
+    def origin_of(self, stream: Any) -> Address:
+        host, port = stream.socket.getpeername()[:2]
+        return host, port
+
+    def secure(self, stream: Any, context: ssl.SSLContext, server_side: bool) -> Secured:
+        return TlsStream(stream, context, server_side)
+
+
+def _raise_file_limit() -> None:
+    """As many connections as the system allows; the usual soft limit of 1,024 files is for programs of old."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
