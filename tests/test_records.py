@@ -16,7 +16,7 @@ import pytest
 import p2p_labeldp
 from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Adversary
-from p2p_labeldp.audit import invariants, rules, views
+from p2p_labeldp.audit import invariants, views
 from p2p_labeldp.cli import account as cli_account
 from p2p_labeldp.cli.run import _ENGINES as OFFERED
 from p2p_labeldp.data import data_set_of
@@ -28,8 +28,7 @@ from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
 from p2p_labeldp.mechanisms.plan import Mechanism
 from p2p_labeldp.network import faults
 from p2p_labeldp.privacy import RECORDS, VIEWS, Parameters, View, account
-from p2p_labeldp.protocol import messages
-from p2p_labeldp.protocol.messages import KINDS, PARTIES, Fault
+from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, Fault
 from p2p_labeldp.reporting import comparison, words
 from p2p_labeldp.runs.execute import Engine, Hosting
 from p2p_labeldp.runs.summary import Summary
@@ -137,9 +136,8 @@ def test_the_command_names_every_view_that_it_takes() -> None:
 
 
 def test_every_message_is_audited_and_described() -> None:
-    assert_complete(rules._ROUTES, KINDS)
+    assert all(message.senders and message.receivers and message.purpose for message in BY_KIND.values())
     assert_complete(invariants._CHECKS, KINDS)
-    assert_complete(words.KINDS, KINDS)
     assert_complete(rows_of("protocol.md", "Messages"), KINDS)
 
 
@@ -149,19 +147,14 @@ def test_documents_and_audits_agree_on_a_message_s_fields_and_on_who_sends_it(ki
     sender, receiver, fields, meaning = rows_of("protocol.md", "Messages")[kind]
     assert tuple(re.findall(r"`(\w+)`", fields)) == KINDS[kind]
     assert meaning
-    for told, parties in zip((sender, receiver), rules._ROUTES[kind], strict=True):
+    for told, parties in ((sender, BY_KIND[kind].senders), (receiver, BY_KIND[kind].receivers)):
         if told != "anyone":
             assert told.split(", ") == [names[party] for party in parties]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_audits_know_the_type_of_every_field(kind: str) -> None:
-    """As a trace has it: features as their number, everything that is not listed a whole number."""
-    shown = {int: int, bytes: bytes, str: str, bool: bool, messages.Features: int, Fault: str}
-    message = next(each for each in messages.MESSAGES if each.__struct_config__.tag == kind)
-    for name, hint in get_type_hints(message).items():
-        bare = hint if isinstance(hint, type) else type(get_args(hint)[0])
-        assert rules._TYPES.get(name, int) is shown[bare], name
+def test_an_answer_and_its_question_name_each_other() -> None:
+    for kind, message in BY_KIND.items():
+        assert message.counterpart is None or BY_KIND[message.counterpart].counterpart == kind
 
 
 def test_every_fault_of_a_message_is_described() -> None:
@@ -189,8 +182,8 @@ def test_every_data_set_that_does_not_ship_says_which_files_it_reads(name: str, 
     assert bool(data_set_of(name).places(data, tmp_path)) != DATA_SETS[name].ships
 
 
-def test_reports_have_words_for_every_data_set() -> None:
-    assert_complete(words._DATA.keys() | {"csv"}, DATA_SETS)
+def test_reports_have_words_for_every_question() -> None:
+    assert_complete(words._QUESTIONS, TARGETS)
 
 
 # Adversaries and faults
@@ -215,14 +208,14 @@ def test_every_adversary_does_something_and_can_be_measured(kind: str) -> None:
     assert record.measured(entry)
     assert record.misbehaves == bool(record.replaces or record.install)
     assert record.misbehaves or record.view(entry) in VIEWS
-    assert words.adversary_words(kind) != kind
+    assert entry.meaning()
 
 
 def test_every_fault_has_its_rule_and_is_described() -> None:
     assert_complete([entry.name for entry in faults._RULES], FAULTS)
     assert set(faults._RULES) == set(FAULTS.values())
     assert_complete(rows_of("protocol.md", "Faults"), FAULTS)
-    assert all(words.fault_words(rule) != rule for rule in FAULTS)
+    assert all(rule.meaning() for rule in FAULTS.values())
 
 
 # Engines

@@ -16,13 +16,13 @@ from collections.abc import Collection, Iterable
 
 from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import KINDS
+from p2p_labeldp.protocol.messages import BY_KIND, KINDS
 from p2p_labeldp.scenario import Network
 
 Route = tuple[int, int, str]
 """Sender, receiver and kind."""
 
-_COUNTERPART = {"ask": "answer", "answer": "ask"}
+_COUNTERPARTS = {kind: message.counterpart for kind, message in BY_KIND.items() if message.counterpart}
 
 
 def refused_positions(
@@ -46,9 +46,10 @@ def refused_positions(
         if event.kind in ("assignment", "round", "closed"):
             begun[event.receiver].append(event.time)
         # An ask that was answered was heard, and so was an answer that had been asked for.
-        back = (event.receiver, event.sender, _COUNTERPART.get(event.kind, ""))
-        if back in named:
-            heard.add((back, _round(event)))
+        if event.kind in _COUNTERPARTS:
+            back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
+            if back in named:
+                heard.add((back, _round(event)))
     waiting: dict[Route, list[Event]] = defaultdict(list)
     seen: set[tuple[Route, int]] = set()
     surplus: set[int] = set()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, CURATOR, HOST, KINDS, LEARNER, SHUFFLER
+from p2p_labeldp.protocol.messages import BY_KIND, USER, Fault, Features, Message
 
 INVARIANTS = {
     "order": "records are numbered 0, 1, 2, ... and time never runs back",
@@ -61,27 +61,14 @@ def require(holds: bool, invariant: str, detail: str) -> None:
         raise Broken(invariant, detail)
 
 
-_ROUTES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    "hello": (("user",), (COORDINATOR,)),
-    "centre": ((COORDINATOR,), (HOST,)),
-    "roster": ((COORDINATOR,), (HOST,)),
-    "assignment": ((COORDINATOR,), ("user",)),
-    "round": ((COORDINATOR,), ("user", HOST)),
-    "ask": (("user",), ("user",)),
-    "answer": (("user",), ("user",)),
-    "report": (("user",), (LEARNER,)),
-    "submit": (("user",), (CURATOR, SHUFFLER)),
-    "shares": ((CURATOR,), (LEARNER,)),
-    "release": ((CURATOR, SHUFFLER), (LEARNER,)),
-    "done": (("user",), (COORDINATOR,)),
-    "closed": ((COORDINATOR,), (LEARNER,)),
-    "goodbye": ((COORDINATOR,), ("user", HOST)),
-    "refusal": (("user", COORDINATOR, LEARNER, HOST), (AUDITOR,)),
-}
-_TYPES: dict[str, type] = {
-    "members": bytes, "counted": bytes, "values": bytes, "release": bool, "outcome": str, "kind": str, "fault": str,
-    "reason": str,
-}  # fmt: skip
+_TRACED: dict[Any, type] = {int: int, bool: bool, bytes: bytes, str: str, Fault: str, Features: int}
+"""What a trace has for a field of this type; of features, how many there are."""
+
+
+def _traced(hint: Any) -> type:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return _TRACED[type(get_args(hint)[0]) if get_origin(hint) is Literal else hint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +83,19 @@ class _Shape:
     receivers: frozenset[int]
 
 
-def _shape_of(kind: str) -> _Shape:
-    senders, receivers = _ROUTES[kind]
+def _shape_of(message: type[Message]) -> _Shape:
+    names, hints = message.__struct_fields__, get_type_hints(message, include_extras=True)
     return _Shape(
-        KINDS[kind],
-        tuple(_TYPES.get(name, int) for name in KINDS[kind]),
-        "user" in senders,
-        frozenset(party for party in senders if party != "user"),
-        "user" in receivers,
-        frozenset(party for party in receivers if party != "user"),
+        names,
+        tuple(_traced(hints[name]) for name in names),
+        USER in message.senders,
+        frozenset(party for party in message.senders if isinstance(party, int)),
+        USER in message.receivers,
+        frozenset(party for party in message.receivers if isinstance(party, int)),
     )
 
 
-_SHAPES = {kind: _shape_of(kind) for kind in KINDS}
+_SHAPES = {kind: _shape_of(message) for kind, message in BY_KIND.items()}
 
 
 def require_shape(event: Event, users: int) -> None:

@@ -33,6 +33,8 @@ Places = dict[str, Path | None]
 class DataSet:
     """The record of a data set."""
 
+    words: str
+    """What its examples are, for reports."""
     load: Callable[[Data, int, Path | None], Source | Dataset]
     """From the section, the seed and ``--data-dir``. A Source is cut down to the users and the target asked for."""
     targets: Mapping[str, Target] = field(default_factory=dict)

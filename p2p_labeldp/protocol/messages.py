@@ -4,13 +4,16 @@ On the wire a message is an array, its kind first: ``["ask", 0]``. Addresses are
 0..n-1, the other parties count down from -1. ``docs/protocol.md`` describes each message's sender,
 receiver and meaning. Ranges are checked when a message is decoded, that is where a peer may lie; what
 depends on state (who may send it, and when) is checked by the role that receives it.
+
+What is true of a kind of message is stated by its class: its fields, which parties it goes between, what it is for and
+how a page puts it. Audits and reports ask the class.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -23,6 +26,9 @@ PARTIES = {
     "coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR, "host": HOST, "curator": CURATOR,
     "shuffler": SHUFFLER,
 }  # fmt: skip
+USER = "user"
+"""Where a class names the parties that a message goes between: any user."""
+Parties = tuple[int | str, ...]
 
 MAX_FEATURES = 1 << 16  # 256 KiB of float32: larger than any picture or table row we load
 ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame needs more than 1 MiB
@@ -84,13 +90,30 @@ class Features:
 class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """What all messages share. They hold no cycles, so the collector need not look at them."""
 
+    senders: ClassVar[Parties]
+    receivers: ClassVar[Parties]
+    purpose: ClassVar[str]
+    """What it is for, in half a line."""
+    says: ClassVar[str] = ""
+    """One such message in words, where its kind does not say it all; ``{label}`` and the like stand for its fields."""
+    counterpart: ClassVar[str | None] = None
+    """Of a question and its answer, the kind of the other one."""
+
 
 class Hello(Message, frozen=True, tag="hello"):
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "a user joins, with her public features"
+
     version: int
     features: Features
 
 
 class Roster(Message, frozen=True, tag="roster"):
+    senders = (COORDINATOR,)
+    receivers = (HOST,)
+    purpose = "the coordinator lists a cluster's members"
+
     cluster: Index
     first: Index
     members: bytes  # int64 little-endian user ids, ascending, from place `first` on
@@ -99,11 +122,19 @@ class Roster(Message, frozen=True, tag="roster"):
 class Centre(Message, frozen=True, tag="centre"):
     """Only where users check their assignment; a cluster made of several cells has several."""
 
+    senders = (COORDINATOR,)
+    receivers = (HOST,)
+    purpose = "the coordinator names a cluster's centre"
+
     cluster: Index
     features: Features
 
 
 class Assignment(Message, frozen=True, tag="assignment"):
+    senders = (COORDINATOR,)
+    receivers = (USER,)
+    purpose = "a user is told her cluster"
+
     cluster: Index
     size: Index
     place: Index
@@ -112,40 +143,81 @@ class Assignment(Message, frozen=True, tag="assignment"):
 class Round(Message, frozen=True, tag="round"):
     """The round before is closed for everyone; ``release`` says whether she reports what she was answered in it."""
 
+    senders = (COORDINATOR,)
+    receivers = (USER, HOST)
+    purpose = "another round begins"
+    says = "next round"
+
     round: RoundNumber
     release: bool
 
 
 class Ask(Message, frozen=True, tag="ask"):
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "a user asks one of her cluster"
+    says = "question"
+    counterpart = "answer"
+
     round: RoundNumber
 
 
 class Answer(Message, frozen=True, tag="answer"):
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "she is told a noisy label"
+    says = "answer “{label}”"
+    counterpart = "ask"
+
     round: RoundNumber
     label: Label
 
 
 class Report(Message, frozen=True, tag="report"):
+    senders = (USER,)
+    receivers = (LEARNER,)
+    purpose = "a user forwards what she was told"
+    says = "report “{label}”"
+
     round: RoundNumber
     label: Label
 
 
 class Submit(Message, frozen=True, tag="submit"):
+    senders = (USER,)
+    receivers = (CURATOR, SHUFFLER)
+    purpose = "a user hands her label over"
+    says = "label “{label}” handed over"
+
     label: Label
 
 
 class Release(Message, frozen=True, tag="release"):
+    senders = (CURATOR, SHUFFLER)
+    receivers = (LEARNER,)
+    purpose = "a curator or shuffler passes a noisy label on"
+    says = "label “{label}” released for user {user}"
+
     user: Index
     label: Label
 
 
 class Done(Message, frozen=True, tag="done"):
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "a user has finished a round"
+    says = "done: {outcome}"
+
     round: RoundNumber
     outcome: Outcome
 
 
 class Closed(Message, frozen=True, tag="closed"):
     """Whose labels of a round count; ``protocol.collection`` makes these messages and reads them."""
+
+    senders = (COORDINATOR,)
+    receivers = (LEARNER,)
+    purpose = "a round is over: whose labels count"
 
     round: RoundNumber
     first: Index
@@ -156,6 +228,10 @@ class Closed(Message, frozen=True, tag="closed"):
 class ClusterShares(Message, frozen=True, tag="shares"):
     """The label distribution that a curator publishes for a cluster."""
 
+    senders = (CURATOR,)
+    receivers = (LEARNER,)
+    purpose = "the curator publishes a cluster's label distribution"
+
     cluster: Index
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
 
@@ -163,11 +239,19 @@ class ClusterShares(Message, frozen=True, tag="shares"):
 class Goodbye(Message, frozen=True, tag="goodbye"):
     """The last round is closed for everyone; ``release`` as in a `Round`."""
 
+    senders = (COORDINATOR,)
+    receivers = (USER, HOST)
+    purpose = "everyone is dismissed"
+
     release: bool
 
 
 class Refusal(Message, frozen=True, tag="refusal"):
     """``about`` sent the message of that kind; the reason is for people."""
+
+    senders = (USER, COORDINATOR, LEARNER, HOST)
+    receivers = (AUDITOR,)
+    purpose = "someone will not act on a message"
 
     about: int
     kind: str
@@ -176,14 +260,13 @@ class Refusal(Message, frozen=True, tag="refusal"):
 
 
 AnyMessage = (
-    Hello | Centre | Roster | Assignment | Round | Ask | Answer | Report | Submit | Release | Done | Closed
-    | ClusterShares | Goodbye | Refusal
+    Hello | Roster | Centre | Assignment | Round | Ask | Answer | Report | Submit | ClusterShares | Release | Done
+    | Closed | Goodbye | Refusal
 )  # fmt: skip
-MESSAGES: tuple[type[Message], ...] = (
-    Hello, Roster, Assignment, Round, Ask, Answer, Report,
-    Submit, ClusterShares, Release, Done, Closed, Goodbye, Refusal, Centre,
-)  # fmt: skip
-KINDS: dict[str, tuple[str, ...]] = {str(cls.__struct_config__.tag): cls.__struct_fields__ for cls in MESSAGES}
+MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
+"""In the order in which a run sends them."""
+BY_KIND = {str(cls.__struct_config__.tag): cls for cls in MESSAGES}
+KINDS: dict[str, tuple[str, ...]] = {kind: cls.__struct_fields__ for kind, cls in BY_KIND.items()}
 Outgoing = tuple[int, Message]  # (receiver, message)
 
 

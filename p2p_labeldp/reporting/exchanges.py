@@ -12,20 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol.messages import COORDINATOR, CURATOR, LEARNER, SHUFFLER
+from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, CURATOR, LEARNER, SHUFFLER, name_of
 from p2p_labeldp.reporting.recorded import Recorded
-from p2p_labeldp.reporting.traffic import CODES, KIND_NAMES, OUTCOMES, Traffic
+from p2p_labeldp.reporting.traffic import KIND_NAMES, OUTCOMES, Traffic
 
 MOST_CLUSTERS, MOST_USERS, MOST_MESSAGES = 16, 10, 120
 OTHERS = -100
-_SHOWN = ("hello", "assignment", "round", "ask", "answer", "report", "submit", "release", "done", "goodbye", "refusal")
-_PARTIES = {
-    COORDINATOR: "the coordinator",
-    LEARNER: "the learner",
-    CURATOR: "the curator",
-    SHUFFLER: "the shuffler",
-    OTHERS: "another user",
-}
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ def chosen_clusters(sizes: dict[int, int], most: int = MOST_CLUSTERS) -> list[in
 def exchanges(recorded: Recorded, traffic: Traffic) -> list[Exchange]:
     """The exchanges to choose from, by size of their clusters."""
     rosters = traffic.rosters
-    asks = traffic.of_kind("ask") & (traffic.first == 0)
+    asks = traffic.of_kind("ask") & (traffic.round == 0)
     found = []
     for cluster in chosen_clusters({cluster: len(members) for cluster, members in rosters.items()}):
         members = rosters[cluster]
@@ -101,9 +93,9 @@ def _exchange(
     recorded: Recorded, traffic: Traffic, cluster: int, members: NDArray[np.int64], users: tuple[int, ...]
 ) -> Exchange:
     lanes = np.array(users, dtype=np.int64)
-    about = traffic.of_kind("release") & np.isin(traffic.first, lanes)
-    between = np.isin(traffic.sender, lanes) | np.isin(traffic.receiver, lanes) | about
-    shown = np.flatnonzero(between & np.isin(traffic.kind, [CODES[kind] for kind in _SHOWN]))
+    shown = np.flatnonzero(
+        np.isin(traffic.sender, lanes) | np.isin(traffic.receiver, lanes) | np.isin(traffic.user, lanes)
+    )
     shown = shown[np.argsort(traffic.time[shown], kind="stable")]
     drawn = shown[:MOST_MESSAGES].tolist()
     lane_of = {user: user for user in users}
@@ -125,8 +117,8 @@ def _exchange(
                 arrives=arrives,
                 then=place_of[then] if then is not None else None,
                 words=_words(recorded, traffic, position, kind, source, target, arrives),
-                flipped=kind == "answer" and _flipped(recorded, source, int(traffic.second[position])),
-                dropped=kind == "done" and traffic.second[position] == OUTCOMES.index("dropped"),
+                flipped=kind == "answer" and _flipped(recorded, source, int(traffic.label[position])),
+                dropped=kind == "done" and traffic.outcome[position] == OUTCOMES.index("dropped"),
             )
         )
     used = {lane for arrow in arrows for lane in (arrow.sender, arrow.receiver)}
@@ -147,7 +139,7 @@ def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
     for position in drawn:
         kind = KIND_NAMES[traffic.kind[position]]
         source, target = int(traffic.sender[position]), int(traffic.receiver[position])
-        round_ = int(traffic.first[position])
+        round_ = max(0, int(traffic.round[position]))
         if kind == "answer":
             follows["answer", source, target, round_].append(position)
         elif kind in ("ask", "submit"):
@@ -158,7 +150,7 @@ def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
     for position in drawn:
         kind = KIND_NAMES[traffic.kind[position]]
         source, target = int(traffic.sender[position]), int(traffic.receiver[position])
-        round_ = int(traffic.first[position])
+        round_ = max(0, int(traffic.round[position]))
         keys: list[tuple[str, int, int, int]] = []
         if kind == "ask":
             keys = [("answer", target, source, round_)]
@@ -178,28 +170,18 @@ def _words(
     recorded: Recorded, traffic: Traffic, position: int, kind: str, source: int, target: int, arrives: float | None
 ) -> str:
     """What one message says, for whoever points at it."""
-    who = [_PARTIES.get(address, f"user {address}") for address in (source, target)]
-    one, other = int(traffic.first[position]), int(traffic.second[position])
-    label = recorded.classes[other] if 0 <= other < len(recorded.classes) else "nothing"
-    again = f", round {one + 1}" if recorded.scenario.mechanism.rounds > 1 and one >= 0 else ""
-    match kind:
-        case "answer":
-            said = f"answer “{label}”{again}" + (", flipped" if _flipped(recorded, source, other) else "")
-        case "report":
-            said = f"report “{label}”{again}"
-        case "submit":
-            said = f"label “{label}” handed over"
-        case "release":
-            said = f"label “{label}” released for user {one}"
-        case "done":
-            said = f"done{again}: {OUTCOMES[other] if 0 <= other < len(OUTCOMES) else 'unknown'}"
-        case "ask":
-            said = f"question{again}"
-        case "refusal":
-            return f"{who[0]} refused a message: {traffic.refusals.get(position, '')}"
-        case _:
-            said = kind
-    route = f"{who[0]} to herself" if source == target else f"{who[0]} to {who[1]}"
+    sender, receiver = name_of(source), name_of(target)
+    if kind == "refusal":
+        return f"{sender} refused a message: {traffic.refusals[position]}"
+    label, outcome, round_ = (int(column[position]) for column in (traffic.label, traffic.outcome, traffic.round))
+    said = (BY_KIND[kind].says or kind).format(
+        label=recorded.classes[label] if 0 <= label < len(recorded.classes) else "nothing",
+        user=int(traffic.user[position]),
+        outcome=OUTCOMES[outcome] if outcome >= 0 else "unknown",
+    )
+    said += f", round {round_ + 1}" if recorded.scenario.mechanism.rounds > 1 and round_ >= 0 else ""
+    said += ", flipped" if kind == "answer" and _flipped(recorded, source, label) else ""
+    route = f"{sender} to herself" if source == target else f"{sender} to {receiver}"
     when = "" if traffic.time[position] == 0 and not arrives else f", sent at {traffic.time[position]:.4g} s"
     when += f", arrived by {arrives:.4g} s" if when and arrives is not None else ""
     return f"{said}: {route}{when}"

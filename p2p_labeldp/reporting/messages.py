@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from p2p_labeldp.reporting import words
+from p2p_labeldp.protocol.messages import BY_KIND, KINDS
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Note, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Bar, bars, strips
 from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, exchanges
@@ -32,12 +32,12 @@ def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
 
 def _by_kind(recorded: Recorded) -> Figure:
     kinds = recorded.summary.messages_by_kind
-    ordered = sorted(kinds, key=lambda kind: list(words.KINDS).index(kind) if kind in words.KINDS else 99)
-    rows = [Bar(f"{kind}: {words.KINDS.get(kind, '')}", kinds[kind], f"{kinds[kind]:,}") for kind in ordered]
+    ordered = [kind for kind in KINDS if kind in kinds]
+    rows = [Bar(f"{kind}: {BY_KIND[kind].purpose}", kinds[kind], f"{kinds[kind]:,}") for kind in ordered]
     told = "; ".join(f"{kind} {kinds[kind]:,}" for kind in ordered)
     chart = bars("kind-chart", "Messages by kind", told, rows)
     caption = f"{recorded.summary.messages:,} messages in all, in the order in which a run sends them."
-    cells = [(kind, words.KINDS.get(kind, ""), f"{kinds[kind]:,}") for kind in ordered]
+    cells = [(kind, BY_KIND[kind].purpose, f"{kinds[kind]:,}") for kind in ordered]
     data = Table("Messages by kind", ("kind", "what it is for", "messages"), cells, frozenset({2}))
     return Figure("Messages by kind (number)", chart, caption, data)
 

@@ -19,6 +19,7 @@ from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
 from p2p_labeldp.runs.summary import Summary
+from p2p_labeldp.scenario import FAULTS
 
 MOST_MISSING = 20
 
@@ -135,7 +136,7 @@ def _troubles(recorded: Recorded) -> Section:
         blocks.append(Table(f"What users did with what they were told{more}", head, rows, frozenset(range(len(head)))))
     if summary.faults:
         rows = [
-            (fault.rule, words.fault_words(fault.rule), f"{fault.fired:,}" if fault.fired else "never fired")
+            (fault.rule, words.entry_words(FAULTS[fault.rule]), f"{fault.fired:,}" if fault.fired else "never fired")
             for fault in summary.faults
         ]
         head = ("rule", "what it does", "times it fired")

@@ -12,16 +12,13 @@ import math
 
 from markupsafe import Markup
 
-from p2p_labeldp.protocol.messages import COORDINATOR, CURATOR, LEARNER, SHUFFLER
+from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, LEARNER, PARTIES, USER, Message
 from p2p_labeldp.reporting.exchanges import OTHERS, Arrow, Exchange
 from p2p_labeldp.reporting.svg import GLYPH, WIDTH, drawing, element, line, short, text
 
 ROW, BLOCK = 9.0, 12.0  # units between two messages, and more between two moments
 HEAD = 74.0
-CLASSES = {
-    "ask": "ask", "answer": "answer", "report": "report", "submit": "answer", "release": "report",
-}  # fmt: skip
-NAMES = {COORDINATOR: "coordinator", LEARNER: "learner", CURATOR: "curator", SHUFFLER: "shuffler", OTHERS: "others"}
+NAMES = {address: name for name, address in PARTIES.items()} | {OTHERS: "others"}
 KEY = (("ask", "question"), ("answer", "answer"), ("report", "report"), ("rest", "everything else"))
 HANDED = (("answer", "handed over"), ("report", "passed on"), ("rest", "everything else"))
 
@@ -106,7 +103,7 @@ def _heads(lanes: list[int], xs: dict[int, float], bottom: float) -> list[Markup
     for place, lane in enumerate(lanes):
         x = xs[lane]
         low = HEAD - (34 if lane in (COORDINATOR, LEARNER) else 0 if place % 2 else 16)
-        words = NAMES.get(lane, str(lane))
+        words = NAMES[lane] if lane < 0 else str(lane)
         half = len(words) * GLYPH / 2
         anchor = "start" if x - half < 2 else "end" if x + half > WIDTH - 2 else "middle"
         spot = 2.0 if anchor == "start" else WIDTH - 2.0 if anchor == "end" else x
@@ -130,7 +127,7 @@ def _seconds(time: float) -> str:
 
 
 def _arrow(x: float, y: float, to: float, end: float, step: float, arrow: Arrow) -> Markup:
-    style = f"message {CLASSES.get(arrow.kind, 'rest')}"
+    style = f"message {_style(BY_KIND[arrow.kind])}"
     if arrow.sender == arrow.receiver:
         out = x + min(16.0, step * 0.6)
         path = f"M{short(x)} {short(y)}C{short(out)} {short(y)} {short(out)} {short(end)} {short(x + 1)} {short(end)}"
@@ -141,6 +138,13 @@ def _arrow(x: float, y: float, to: float, end: float, step: float, arrow: Arrow)
     for turn in (2.7, -2.7):
         path += f"M{short(to)} {short(end)}l{short(6 * math.cos(angle + turn))} {short(6 * math.sin(angle + turn))}"
     return element("path", element("title", arrow.words), d=path, class_=style)
+
+
+def _style(message: type[Message]) -> str:
+    """A label on its way to the learner, a label elsewhere, other messages between users, and the rest."""
+    if "label" in message.__struct_fields__:
+        return "report" if LEARNER in message.receivers else "answer"
+    return "ask" if USER in message.senders and USER in message.receivers else "rest"
 
 
 def _sign(x: float, y: float, kind: str, words: str) -> Markup:

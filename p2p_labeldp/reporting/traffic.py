@@ -1,6 +1,6 @@
 """The messages of a run, from its trace: read once, kept as columns of numbers.
 
-A trace may hold many millions of messages. The first MOST are read, at some 30 bytes each, and the report says so
+A trace may hold many millions of messages. The first MOST are read, at some 40 bytes each, and the report says so
 where there were more.
 """
 
@@ -11,26 +11,31 @@ from array import array
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.protocol.messages import KINDS, PARTIES
+from p2p_labeldp.protocol.messages import KINDS, MAX_LABELS, PARTIES, Outcome
 
 MOST = 2_000_000
 KIND_NAMES = tuple(KINDS)
 CODES = {name: code for code, name in enumerate(KIND_NAMES)}
-OUTCOMES = ("reported", "dropped", "abstained")
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
+_PLACES: dict[str, tuple[int | None, ...]] = {
+    kind: tuple(names.index(name) if name in names else None for name in ("round", "user", "label", "outcome"))
+    for kind, names in KINDS.items()
+}
+"""Where a kind of message has which column among its fields."""
 _LARGEST = 2**53
 _LOWEST = -len(PARTIES)
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Columns by position in the trace. ``first`` and ``second`` are what a kind says, see ``_said``."""
+    """Columns by position in the trace; a column has -1 where a kind of message has no such field."""
 
     wall_clock: bool
     complete: bool
@@ -41,8 +46,12 @@ class Traffic:
     kind: NDArray[np.uint8]
     sender: NDArray[np.int64]
     receiver: NDArray[np.int64]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
+    round: NDArray[np.int16]
+    user: NDArray[np.int64]
+    """Whom a message is about, where that is neither its sender nor its receiver."""
+    label: NDArray[np.int16]
+    outcome: NDArray[np.int8]
+    """Of done, as a place in OUTCOMES."""
     rosters: dict[int, NDArray[np.int64]]
     """Cluster to its users, ascending."""
     refusals: dict[int, str]
@@ -62,7 +71,8 @@ def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
     if trace.header["users"] != users:
         raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
     time, kinds = array("d"), bytearray()
-    sender, receiver, first, second = array("q"), array("q"), array("q"), array("q")
+    sender, receiver, user = array("q"), array("q"), array("q")
+    round_, label, outcome = array("h"), array("h"), array("b")
     rosters: dict[int, list[NDArray[np.int64]]] = {}
     refusals: dict[int, str] = {}
     left_out = 0
@@ -85,50 +95,44 @@ def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
         elif kind == "roster" and type(fields[0]) is int and isinstance(fields[2], bytes):
             members = np.frombuffer(fields[2][: len(fields[2]) // 8 * 8], dtype="<i8").astype(np.int64)
             rosters.setdefault(fields[0], []).append(members[(members >= 0) & (members < users)])
-        one, other = _said(kind, fields)
         time.append(at)
         kinds.append(code)
         sender.append(source)
         receiver.append(target)
-        first.append(one)
-        second.append(other)
+        at_round, at_user, at_label, at_outcome = _PLACES[kind]
+        round_.append(-1 if at_round is None else _whole(fields[at_round], 1 << 15))
+        user.append(-1 if at_user is None else _whole(fields[at_user], users))
+        label.append(-1 if at_label is None else _whole(fields[at_label], MAX_LABELS))
+        outcome.append(-1 if at_outcome is None else _outcome(fields[at_outcome]))
     complete = next(events, None) is None
     return Traffic(
         wall_clock=trace.wall_clock,
         complete=complete,
         left_out=left_out,
-        time=np.frombuffer(time, dtype=np.float64) if time else np.zeros(0),
+        time=_column(time),
         kind=np.frombuffer(bytes(kinds), dtype=np.uint8),
         sender=_column(sender),
         receiver=_column(receiver),
-        first=_column(first),
-        second=_column(second),
+        round=_column(round_),
+        user=_column(user),
+        label=_column(label),
+        outcome=_column(outcome),
         rosters={cluster: np.unique(np.concatenate(parts)) for cluster, parts in sorted(rosters.items())},
         refusals=refusals,
     )
 
 
-def _said(kind: str, fields: tuple[Any, ...]) -> tuple[int, int]:
-    """(round, label) of what users tell each other; (round, outcome) of done; -1 for what a kind does not say."""
-    if kind in ("answer", "report", "release", "closed"):
-        return _whole(fields[0]), _whole(fields[1])
-    if kind in ("ask", "round"):
-        return _whole(fields[0]), -1
-    if kind == "submit":
-        return 0, _whole(fields[0])
-    if kind == "done":
-        return _whole(fields[0]), OUTCOMES.index(fields[1]) if fields[1] in OUTCOMES else -1
-    if kind == "assignment":
-        return _whole(fields[0]), _whole(fields[1])
-    return -1, -1
+def _whole(value: Any, limit: int) -> int:
+    """-1 for what no honest party writes there."""
+    return value if type(value) is int and 0 <= value < limit else -1
 
 
-def _whole(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < _LARGEST else -1
+def _outcome(value: Any) -> int:
+    return OUTCOMES.index(value) if value in OUTCOMES else -1
 
 
-def _column(values: array[int]) -> NDArray[np.int64]:
-    return np.frombuffer(values, dtype=np.int64) if values else np.zeros(0, dtype=np.int64)
+def _column(values: array[Any]) -> NDArray[Any]:
+    return np.array(values, dtype=values.typecode)
 
 
 @dataclass(frozen=True)

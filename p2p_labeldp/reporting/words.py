@@ -1,47 +1,25 @@
-"""A run in words: who did what, who looks on, what a kind of message is for. Plain texts, escaped by the page."""
+"""A run in words: who did what, and who looked on. Plain texts, escaped by the page."""
 
 from __future__ import annotations
 
+from p2p_labeldp.data import data_set_of
 from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack
-from p2p_labeldp.scenario import ADVERSARIES, FAULTS, Scenario
+from p2p_labeldp.scenario import MECHANISMS, Entry, Scenario
 
-KINDS = {
-    "hello": "a user joins, with her public features",
-    "roster": "the coordinator lists a cluster's members",
-    "centre": "the coordinator names a cluster's centre",
-    "assignment": "a user is told her cluster",
-    "round": "another round begins",
-    "ask": "a user asks one of her cluster",
-    "answer": "she is told a noisy label",
-    "report": "a user forwards what she was told",
-    "submit": "a user hands her label over",
-    "shares": "the curator publishes a cluster's label distribution",
-    "release": "a curator or shuffler passes a noisy label on",
-    "done": "a user has finished a round",
-    "closed": "a round is over: whose labels count",
-    "goodbye": "everyone is dismissed",
-    "refusal": "someone will not act on a message",
+_QUESTIONS = {
+    "class": "",
+    "parity": ", odd against even",
+    "early": ", a two-label question",
+    "any": ", a two-label question",
 }
-
-_DATA = {
-    "digits": "handwritten digits",
-    "breast_cancer": "breast cancer records",
-    "synthetic": "synthetic data",
-    "mnist": "MNIST digits",
-    "fashion_mnist": "Fashion-MNIST pictures",
-    "cifar10": "CIFAR-10 pictures",
-    "adult": "census records (adult)",
-    "diabetes130": "hospital records (diabetes130)",
-    "crowd": "a synthetic crowd",
-}
+"""What ``data.target`` adds to the examples."""
 
 
 def data_words(scenario: Scenario) -> str:
-    name = scenario.data.name
-    return "a CSV file" if name == "csv" else _DATA.get(name, name)
+    return data_set_of(scenario.data.name).words
 
 
 def title_of(recorded: Recorded) -> str:
@@ -66,7 +44,6 @@ def what_was_run(recorded: Recorded) -> list[str]:
 def _gathered(recorded: Recorded) -> str:
     summary, scenario = recorded.summary, recorded.scenario
     data = scenario.data
-    question = {"parity": ", odd against even", "early": ", a two-label question", "any": ", a two-label question"}
     names = ", ".join(recorded.classes[:10]) + (", …" if summary.labels > 10 else "")
     way = "by k-means on their public features" if scenario.clusters.method == "kmeans" else "as the data set says"
     sizes = summary.cluster_sizes
@@ -75,7 +52,7 @@ def _gathered(recorded: Recorded) -> str:
         same = sizes.smallest == sizes.largest
         span = f" of {sizes.smallest:,} users" if same else f" of {sizes.smallest:,} to {sizes.largest:,} users"
     merged = f" ({summary.merged_clusters} that were too small were merged)" if summary.merged_clusters else ""
-    examples = f"{data_words(scenario)}{question.get(data.target, '')}"
+    examples = f"{data_words(scenario)}{_QUESTIONS[data.target]}"
     return (
         f"{plural(summary.users, 'user')} each hold one example ({examples}) with one of {summary.labels} labels "
         f"({names}). They were grouped {way} into {plural(summary.clusters, 'cluster')}{span}{merged}."
@@ -103,8 +80,7 @@ def _learned(recorded: Recorded) -> str:
     learner, mechanism = recorded.scenario.learner, recorded.summary.mechanism
     if mechanism == "dp_sgd":
         return "The model is a softmax regression."
-    flips = mechanism in ("peer_to_peer", "uniform_rr", "shuffle")
-    undone = ", with the flips' bias undone" if learner.correct_flips and flips else ""
+    undone = ", with the flips' bias undone" if learner.correct_flips and MECHANISMS[mechanism].flips else ""
     robust = f", {learner.robust:.0%} of the clusters trimmed as outliers" if learner.robust else ""
     return f"The learner fitted a softmax regression to what arrived{undone}{robust}."
 
@@ -129,25 +105,16 @@ def _troubles(recorded: Recorded) -> str:
     scenario = recorded.scenario
     parts = []
     if scenario.faults:
-        parts.append("Faults: " + "; ".join(fault_words(fault.name) for fault in scenario.faults) + ".")
+        parts.append("Faults: " + "; ".join(entry_words(type(each)) for each in scenario.faults) + ".")
     if scenario.adversaries:
-        parts.append("Adversaries: " + "; ".join(adversary_words(each.name) for each in scenario.adversaries) + ".")
+        parts.append("Adversaries: " + "; ".join(entry_words(type(each)) for each in scenario.adversaries) + ".")
     return " ".join(parts)
 
 
-def fault_words(rule: str) -> str:
-    found = FAULTS.get(rule)
-    return f"{rule} ({_first(found.__doc__)})" if found is not None else rule
-
-
-def adversary_words(kind: str) -> str:
-    found = ADVERSARIES.get(kind)
-    return f"{kind.replace('_', ' ')} ({_first(found.__doc__)})" if found is not None else kind
-
-
-def _first(doc: str | None) -> str:
-    line = (doc or "").strip().splitlines()[0].rstrip(".") if doc else ""
-    return line[:1].lower() + line[1:]
+def entry_words(entry: type[Entry]) -> str:
+    """A fault or an adversary, and what it does."""
+    meaning = entry.meaning()
+    return f"{entry.name.replace('_', ' ')} ({meaning[:1].lower()}{meaning[1:]})"
 
 
 def pushed(attack: Attack, classes: tuple[str, ...]) -> str:

@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Guarantee, View, read_guarantee
+from p2p_labeldp.protocol.messages import KINDS
+from p2p_labeldp.scenario import FAULTS
 
 VERSION = 2
 """Of summary.json; raised where a field changes its meaning or goes."""
@@ -22,6 +24,8 @@ VERSION = 2
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Size = Annotated[float, Meta(ge=0)]
+Rule = Annotated[str, Meta(pattern=f"^({'|'.join(FAULTS)})$")]
+Kind = Annotated[str, Meta(pattern=f"^({'|'.join(KINDS)})$")]
 
 
 class Sizes(Struct, frozen=True):
@@ -88,7 +92,7 @@ class Adversary(Struct, frozen=True, omit_defaults=True):
 class Fault(Struct, frozen=True):
     """How often a rule of ``[[faults]]`` fired."""
 
-    rule: str
+    rule: Rule
     fired: Count
 
 
@@ -145,7 +149,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     phi: float | None = None
     psi: float | None = None
     purity: Share | None = None
-    messages_by_kind: dict[str, Count] = {}
+    messages_by_kind: dict[Kind, Count] = {}
     outcomes_by_round: tuple[dict[str, Count], ...] = ()
     missing: tuple[Count, ...] = ()
     missing_hosts: tuple[str, ...] = ()

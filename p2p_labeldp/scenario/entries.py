@@ -25,6 +25,11 @@ class Entry:
     def check(self) -> None:
         """Raise RequestError where keys do not fit each other."""
 
+    @classmethod
+    def meaning(cls) -> str:
+        """What it does: the first line of its documentation."""
+        return (cls.__doc__ or "").partition("\n")[0].rstrip(".")
+
     def as_table(self) -> dict[str, Any]:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 

@@ -47,7 +47,7 @@ def entry_documentation() -> Iterator[tuple[str, Any, str, str]]:
     for array, (naming, kinds) in ARRAYS.items():
         for name, cls in kinds.items():
             place = f"{array}[{name}]"
-            yield f"{place}.{naming}", name, f'"{name}"', (cls.__doc__ or "").partition("\n")[0].rstrip(".")
+            yield f"{place}.{naming}", name, f'"{name}"', cls.meaning()
             for item in dataclasses.fields(cls):
                 yield f"{place}.{item.name}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
 

@@ -179,8 +179,7 @@ def test_whatever_a_folder_says_stays_text(folder: Path) -> None:
     changed(
         folder, warnings=[HOSTILE], trust=HOSTILE, accuracy_reason=HOSTILE, privacy=summary["privacy"],
         missing_hosts=[HOSTILE], noisy_sha256=HOSTILE,
-        messages_by_kind={HOSTILE: 3}, delivery={HOSTILE: 1}, outcomes_by_round=[{HOSTILE: 1}],
-        faults=[{"rule": HOSTILE, "fired": 0}],
+        delivery={HOSTILE: 1}, outcomes_by_round=[{HOSTILE: 1}],
         attacks=[{"number": 1, "kind": HOSTILE, "view": HOSTILE, "attack": HOSTILE, "advantage": [0.1, 0, 0.2],
                   "note": HOSTILE, "others": {HOSTILE: 0.1}, "trials": 100, "confidence": 0.9}],
     )  # fmt: skip

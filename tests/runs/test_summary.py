@@ -84,6 +84,8 @@ def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         (lambda found: found.update(missing=[-4]), "missing"),
         (lambda found: found.update(cluster_sizes={}), "cluster_sizes"),
         (lambda found: found.update(messages_by_kind=[1]), "messages_by_kind"),
+        (lambda found: found.update(messages_by_kind={"gossip": 1}), "messages_by_kind"),
+        (lambda found: found.update(faults=[{"rule": "earthquake", "fired": 1}]), "faults"),
         (lambda found: found.update(headline="network_of_spies"), "headline"),
         (lambda found: found.update(headline="curator"), "headline is curator, of which privacy says nothing"),
         (lambda found: found.pop("privacy"), "privacy is missing"),

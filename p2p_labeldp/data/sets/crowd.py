@@ -3,4 +3,4 @@
 from p2p_labeldp.data.crowd import Crowd
 from p2p_labeldp.data.record import DataSet
 
-DATA_SET = DataSet(lambda data, seed, _: Crowd.of(data, seed).dataset(data.test_fraction))
+DATA_SET = DataSet("a synthetic crowd", lambda data, seed, _: Crowd.of(data, seed).dataset(data.test_fraction))

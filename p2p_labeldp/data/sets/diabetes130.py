@@ -4,6 +4,7 @@ from p2p_labeldp.data.record import DataSet, Target, files_in
 from p2p_labeldp.data.tables import DIABETES_ARCHIVE, load_diabetes130
 
 DATA_SET = DataSet(
+    "hospital records (diabetes130)",
     lambda data, seed, data_dir: load_diabetes130(data_dir, seed, data.test_fraction),
     {
         "early": Target(("not within 30 days", "within 30 days"), (0, 0, 1)),

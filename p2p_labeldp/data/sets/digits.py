@@ -3,4 +3,6 @@
 from p2p_labeldp.data.bundled import load_digits
 from p2p_labeldp.data.record import PARITY, DataSet
 
-DATA_SET = DataSet(lambda data, seed, _: load_digits(seed, data.test_fraction), {"parity": PARITY})
+DATA_SET = DataSet(
+    "handwritten digits", lambda data, seed, _: load_digits(seed, data.test_fraction), {"parity": PARITY}
+)

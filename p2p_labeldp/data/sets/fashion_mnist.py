@@ -4,5 +4,7 @@ from p2p_labeldp.data.images import IDX_FILES, load_fashion_mnist
 from p2p_labeldp.data.record import DataSet, files_in
 
 DATA_SET = DataSet(
-    lambda data, seed, data_dir: load_fashion_mnist(data_dir), places=files_in("fashion-mnist", IDX_FILES)
+    "Fashion-MNIST pictures",
+    lambda data, seed, data_dir: load_fashion_mnist(data_dir),
+    places=files_in("fashion-mnist", IDX_FILES),
 )

@@ -3,4 +3,4 @@
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.data.synthetic import make_synthetic
 
-DATA_SET = DataSet(lambda data, seed, _: make_synthetic(data, seed))
+DATA_SET = DataSet("synthetic data", lambda data, seed, _: make_synthetic(data, seed))
