@@ -61,9 +61,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     Parameters
     ----------
-    mechanism : one of ``peer_to_peer``, ``shuffle``, ``uniform_rr``, ``cluster_rr``, ``centralized``,
-        ``rr_with_prior``, ``dp_sgd`` or ``none``. ``dp_sgd`` protects whole examples while learning softmax regression;
-        it needs the extra ``accounting`` and takes no estimator.
+    mechanism : as ``mechanism.kind`` of a scenario names it; `MECHANISMS` lists them. ``dp_sgd`` protects whole
+        examples while learning softmax regression; it needs the extra ``accounting`` and takes no estimator.
     epsilon, delta : the most that a fit may spend. Mechanisms with pure epsilon leave delta at 0; delta None is
         1/(smallest cluster)^2, at most 1/examples (dp_sgd: 1/examples). With epsilon None, ``mechanism_options`` must
         give the mechanism's parameters, and ``privacy_`` says what they cost.
@@ -183,10 +182,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _plan(self, sizes: NDArray[np.integer]) -> tuple[Plan, float]:
         options = dict(self.mechanism_options or {})
         exchange = {name: options.pop(name) for name in _EXCHANGE if name in options}
-        if exchange and not MECHANISMS[self.mechanism].rounds:
-            raise RequestError(
-                f"mechanism_options has {next(iter(exchange))!r}, which is no option of {self.mechanism}"
-            )
+        foreign = [name for name in exchange if name not in MECHANISMS[self.mechanism].keys]
+        if foreign:
+            raise RequestError(f"mechanism_options has {foreign[0]!r}, which is no option of {self.mechanism}")
         delta = self.delta
         if delta is None:
             delta = mechanism_of(self.mechanism).default_delta(sizes[sizes > 0].tolist(), int(sizes.sum()))

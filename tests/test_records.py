@@ -21,7 +21,6 @@ from p2p_labeldp.cli import account as cli_account
 from p2p_labeldp.cli.run import _ENGINES as OFFERED
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
-from p2p_labeldp.estimator import LabelPrivateClassifier
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.experiments.games import play
 from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
@@ -89,11 +88,8 @@ def test_every_plan_states_what_it_spends_and_its_record_says_whom_it_trusts(kin
     assert MECHANISMS[kind].rounds == (plan.holder is Holder.PEERS)
 
 
-def test_reports_figures_and_the_estimator_know_every_mechanism() -> None:
+def test_figures_know_every_mechanism() -> None:
     assert_complete(comparison.DRAWN, {*MECHANISMS, AS_PRINTED})
-    assert_complete(
-        re.findall(r"``(\w+)``", (LabelPrivateClassifier.__doc__ or "").partition("it needs")[0]), MECHANISMS
-    )
 
 
 def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol() -> None:

@@ -99,9 +99,8 @@ class Simulation:
         if receiver is None:
             self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
         else:
-            flips = parameters.alpha > 0
             self.users = [
-                Submitter(i, label, self.host, receiver, flips) for i, label in enumerate(population.labels.tolist())
+                Submitter(i, label, self.host, receiver) for i, label in enumerate(population.labels.tolist())
             ]
         # The last word on a round comes no later than this, whatever is lost on the way.
         patience = settings.hello_limit + (parameters.rounds + 1) * settings.round_limit

@@ -78,6 +78,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="a curator",
     story="handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
+    learner_sees="the noisy labels that the curator releases",
     colour="#17becf",
     marker="P",
     options=("tau", "sigma", "lambda_", "beta", "share"),

@@ -205,6 +205,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="the learner",
     story="sent her true label to the learner, who fitted the model with noisy gradients (DP-SGD)",
+    learner_sees="every true label, with its owner",
     colour="#9467bd",
     marker="X",
     options=("relation", "clip", "batch_size", "epochs", "learning_rate", "l2"),

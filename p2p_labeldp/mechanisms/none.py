@@ -21,6 +21,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="the learner, with every true label",
     story="sent her true label to the learner, without any privacy",
+    learner_sees="every true label, with its owner",
     colour="#000000",
     marker=".",
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request
 from p2p_labeldp.mechanisms.solve import Flips, flips, given_flips
-from p2p_labeldp.privacy import Guarantee, Parameters, View
+from p2p_labeldp.privacy import RECORDS, Guarantee, Parameters, View
 
 TRUST = (
     "Peers are trusted to follow the protocol and not to pool what they saw with the learner; each sees one noisy "
@@ -62,6 +62,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="peers not to collude with the learner",
     story="flipped her label and exchanged it within her cluster",
+    learner_sees=RECORDS[View.LEARNER].sees,
     colour="#d62728",
     marker="o",
     options=("alpha",),

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.coins import Coins, Randomness
+from p2p_labeldp.mechanisms.coins import KEEP, Coins, Randomness
 from p2p_labeldp.mechanisms.exchange import Rosters, exchange, flip
 from p2p_labeldp.privacy import Guarantee, Parameters, Relation, View
 
@@ -68,7 +68,8 @@ class Plan:
     """Whom one must trust with what."""
     holder: Holder
     parameters: Parameters
-    """With ``alpha`` 0 where users do not flip, ``theta`` 1 where all labels are passed on."""
+    """With ``alpha`` 0 where users do not flip, ``theta`` 1 where all labels are passed on. A user who hands her label
+    to the learner herself keeps to ``theta`` too; a curator or a shuffler gets all of them."""
     numbers: Mapping[str, float]
     """What the noise came to, by the names of the scenario's keys."""
     privacy: Mapping[View, Guarantee] = field(default_factory=dict)
@@ -143,6 +144,8 @@ class Mechanism:
     """Whom one must trust, in a few words."""
     story: str
     """What a user did, as a sentence about her goes on."""
+    learner_sees: str
+    """What the learner is shown of labels."""
     colour: str
     """In every figure; ``marker`` tells it apart in print."""
     marker: str
@@ -177,10 +180,12 @@ def release(
         rounds = [(found.users, found.labels) for found in exchange(labels, rosters, parameters, coins)]
         return Released(rounds, None, abstained)
     noisy = labels.astype(np.int64, copy=False)
-    if parameters.alpha > 0:
+    takes_part = rosters.sizes[clusters] >= parameters.minimum_size
+    if parameters.tosses:
         drawn = coins.block(0, 0, len(noisy))
         noisy = flip(noisy, drawn, parameters.alpha, parameters.labels).astype(np.int64, copy=False)
-    users = np.flatnonzero(rosters.sizes[clusters] >= parameters.minimum_size)
+        takes_part &= drawn[:, KEEP] < parameters.theta
+    users = np.flatnonzero(takes_part)
     if plan.work is None:
         return Released([(users, noisy[users])], None, abstained)
     assert randomness is not None

@@ -127,6 +127,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="a curator",
     story="handed her true label to a curator, who randomised it with a prior of her cluster",
+    learner_sees="the noisy labels that the curator releases",
     colour="#2ca02c",
     marker="^",
     options=("share", "prior"),

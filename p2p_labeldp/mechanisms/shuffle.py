@@ -61,6 +61,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="a shuffler",
     story="flipped her label and handed it to a shuffler, who passed each cluster's labels on in random order",
+    learner_sees="each cluster's noisy labels, shuffled",
     colour="#ff7f0e",
     marker="s",
     options=("alpha",),

@@ -27,6 +27,7 @@ MECHANISM = Mechanism(
     plan,
     trusts="nobody",
     story="randomised her label by herself and sent it to the learner",
+    learner_sees="every noisy label, with its owner",
     colour="#7f7f7f",
     marker="v",
 )

@@ -45,6 +45,11 @@ class Parameters:
         """Whether every round has a flip of its own."""
         return self.noise == Noise.FRESH and self.rounds > 1
 
+    @property
+    def tosses(self) -> bool:
+        """Whether a user who asks nobody tosses any coin."""
+        return self.alpha > 0 or self.theta < 1
+
     def check(self) -> None:
         """Raise RequestError, naming the field, where a value is out of range."""
         for name, count, least in (("labels", self.labels, 2), ("rounds", self.rounds, 1)):

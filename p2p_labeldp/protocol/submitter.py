@@ -28,14 +28,13 @@ from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, User
 
 
 class Submitter(User):
-    """``receiver`` is whom she hands her label to; ``flips`` says whether she flips it first."""
+    """``receiver`` is whom she hands her label to. She flips it first where her host's alpha says so."""
 
-    __slots__ = ("_flips", "_receiver")
+    __slots__ = ("_receiver",)
 
-    def __init__(self, id_: int, label: int, host: Host, receiver: int, flips: bool) -> None:
+    def __init__(self, id_: int, label: int, host: Host, receiver: int) -> None:
         super().__init__(id_, label, host)
         self._receiver = receiver
-        self._flips = flips
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
         if type(message) in (Ask, Answer, Round):
@@ -49,14 +48,15 @@ class Submitter(User):
         if self._must_abstain(len(self._roster)):
             self._go(ABSTAINS)
             return ((COORDINATOR, Done(round_, "abstained")),)
-        label = self.label
-        if self._flips:
-            flip, _, _, other = self.host.coins(round_, self.id)
+        label, kept = self.label, True
+        if parameters.tosses:
+            flip, _, keep, other = self.host.coins(round_, self.id)
+            kept = keep < parameters.theta
             if flip < parameters.alpha:
                 label = (label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
         self.noisy = self._answer = label
         self._go(BEGINS)
         self._go(ANSWERED)  # by herself
-        done = COORDINATOR, Done(round_, "reported")
-        self._keeps = self._receiver == LEARNER  # then she reports it at the close, as in the exchange
-        return (done,) if self._keeps else ((self._receiver, Submit(label)), done)
+        done = COORDINATOR, Done(round_, "reported" if kept else "dropped")
+        self._keeps = kept and self._receiver == LEARNER  # then she reports it at the close, as in the exchange
+        return ((self._receiver, Submit(label)), done) if kept and not self._keeps else (done,)

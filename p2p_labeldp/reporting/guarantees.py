@@ -10,21 +10,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.privacy import RECORDS, Guarantee, View
 from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
 
 METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
-
-_LEARNER_SEES = {
-    "uniform_rr": "every noisy label, with its owner",
-    "shuffle": "each cluster's noisy labels, shuffled",
-    "cluster_rr": "the noisy labels that the curator releases",
-    "centralized": "the noisy labels that the curator releases",
-    "rr_with_prior": "the noisy labels that the curator releases",
-    "dp_sgd": "every true label, with its owner",
-    "none": "every true label, with its owner",
-}
-"""Where it is not the exchange's reports that she sees."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +81,8 @@ def short(view: View, guarantee: Guarantee) -> str:
 
 def sees(view: View, mechanism: str) -> str:
     """What they see, in this mechanism."""
-    if mechanism != "peer_to_peer" and view == View.LEARNER:
-        return _LEARNER_SEES[mechanism]
+    if view == View.LEARNER:
+        return mechanism_of(mechanism).learner_sees
     if mechanism != "peer_to_peer" and view in (View.NETWORK, View.AUDITOR):
         return "every label that is handed over, with its owner"
     return RECORDS[view].sees

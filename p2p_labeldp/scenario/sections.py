@@ -84,6 +84,8 @@ class Reads:
     """Whether it can be repeated, attacked and disturbed: whether users exchange messages."""
     flips: bool = False
     """Whether users flip their own labels, which a learner may correct."""
+    pure: bool = False
+    """Whether its epsilon holds at delta 0, so that no delta is read."""
 
 
 EXCHANGES = ("pull", "mixed")
@@ -94,10 +96,10 @@ MECHANISMS = {
         ("alpha", "theta", "noise", "rounds", "exchange", "relays", "withstand"), ("alpha",), rounds=True, flips=True
     ),
     "shuffle": Reads(("alpha",), ("alpha",), flips=True),
-    "uniform_rr": Reads(flips=True),
-    "cluster_rr": Reads(("tau", "share")),
-    "centralized": Reads(("tau", "share", "sigma", "lambda", "beta"), ("sigma", "lambda")),
-    "rr_with_prior": Reads(("share",)),
+    "uniform_rr": Reads(flips=True, pure=True),
+    "cluster_rr": Reads(("tau", "share"), pure=True),
+    "centralized": Reads(("tau", "share", "sigma", "lambda", "beta"), ("sigma", "lambda"), pure=True),
+    "rr_with_prior": Reads(("share",), pure=True),
     "dp_sgd": Reads(),
     "none": Reads(epsilon=False),
 }

@@ -52,7 +52,8 @@ def _noise(scenario: Scenario) -> str:
 
 def _correct_flips(scenario: Scenario) -> str:
     mechanism = scenario.mechanism
-    return "nobody flips" if mechanism.kind != "uniform_rr" and mechanism.alpha == mechanism.epsilon == 0 else ""
+    reads = "alpha" in MECHANISMS[mechanism.kind].keys
+    return "nobody flips" if reads and mechanism.alpha == mechanism.epsilon == 0 else ""
 
 
 def _robust(scenario: Scenario) -> str:
@@ -60,7 +61,8 @@ def _robust(scenario: Scenario) -> str:
 
 
 def _delta(scenario: Scenario) -> str:
-    return "uniform_rr has its epsilon at delta 0" if scenario.mechanism.kind == "uniform_rr" else ""
+    kind = scenario.mechanism.kind
+    return f"{kind} has its epsilon at delta 0" if MECHANISMS[kind].pure else ""
 
 
 def _count(scenario: Scenario) -> str:
