@@ -97,6 +97,7 @@ MECHANISMS = {
     ),
     "shuffle": Reads(("alpha",), ("alpha",), flips=True),
     "uniform_rr": Reads(flips=True, pure=True),
+    "subsampled_rr": Reads(("alpha", "theta"), ("alpha",), flips=True, pure=True),
     "cluster_rr": Reads(("tau", "share"), pure=True),
     "centralized": Reads(("tau", "share", "sigma", "lambda", "beta"), ("sigma", "lambda"), pure=True),
     "rr_with_prior": Reads(("share",), pure=True),
@@ -110,8 +111,10 @@ class Mechanism:
     """How labels are made noisy: Algorithm 2 of the paper, or something to compare it with."""
 
     kind: str = key("peer_to_peer", OneOf(tuple(MECHANISMS)), "the mechanism")
-    alpha: float = key(0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle)")
-    theta: float = key(1.0, Number(0, 1), "probability that a user keeps and forwards what she got (peer_to_peer)")
+    alpha: float = key(
+        0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle, subsampled_rr)"
+    )
+    theta: float = key(1.0, Number(0, 1), "probability that a user forwards what she got (peer_to_peer, subsampled_rr)")
     epsilon: float = key(0.0, Number(0), "what the learner may learn in total; the noise follows from it; 0: not asked")
     tau: float = key(0.01, Number(0, 1), "least share of a label in a noisy distribution (cluster_rr, centralized)")
     sigma: float = key(0.0, Number(0), "scale of the noise on counts (centralized); 0: from epsilon")

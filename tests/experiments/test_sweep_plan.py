@@ -204,14 +204,14 @@ IDLE = [
     (SMALL + "[mechanism]\nalpha = 0", "learner.correct_flips=true,false", "nobody flips"),
     ('[data]\nname = "breast_cancer"\n[clusters]\ncount = 3', "data.groups=2,3", "for data.name = synthetic or crowd"),
     ('[data]\nname = "crowd"\nusers = 30\ngroups = 2', "data.spread=.1,2", "for data.name = synthetic, not crowd"),
-    (kind("uniform_rr"), "mechanism.theta=.5,1", "for mechanism.kind = peer_to_peer, not uniform_rr"),
+    (kind("uniform_rr"), "mechanism.theta=.5,1", "for mechanism.kind = peer_to_peer or subsampled_rr, not uniform_rr"),
     (kind("uniform_rr"), "privacy.delta=.1,.01", "uniform_rr has its epsilon at delta 0"),
     (kind("rr_with_prior"), "privacy.delta=.1,.01", "rr_with_prior has its epsilon at delta 0"),
     (kind("cluster_rr"), "mechanism.sigma=1,2", "for mechanism.kind = centralized, not cluster_rr"),
-    (kind("cluster_rr"), "learner.correct_flips=true,false", "shuffle or uniform_rr, not cluster_rr"),
+    (kind("cluster_rr"), "learner.correct_flips=true,false", "uniform_rr or subsampled_rr, not cluster_rr"),
     (kind("dp_sgd"), "learner.robust=0,.4", "dp_sgd fits by itself"),
     (kind("none"), "mechanism.epsilon=1,2", "mechanism.kind = none adds no noise"),
-    (kind("none"), "mechanism.alpha=.1,.3", "for mechanism.kind = peer_to_peer or shuffle, not none"),
+    (kind("none"), "mechanism.alpha=.1,.3", "for mechanism.kind = peer_to_peer, shuffle or subsampled_rr, not none"),
 ]
 
 

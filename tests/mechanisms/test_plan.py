@@ -22,7 +22,7 @@ from p2p_labeldp.privacy import Parameters, View, account, account_clusters
 from p2p_labeldp.privacy.paper import centralized_epsilon
 from p2p_labeldp.scenario import MECHANISMS as KINDS
 
-PURE = ("uniform_rr", "cluster_rr", "centralized", "rr_with_prior")
+PURE = ("uniform_rr", "subsampled_rr", "cluster_rr", "centralized", "rr_with_prior")
 EXCHANGE = ("theta", "rounds", "noise", "minimum_size")
 
 

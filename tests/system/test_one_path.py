@@ -39,6 +39,7 @@ minimum_size = 20
 LABELS = {"two labels": "parity", "ten labels": "class"}
 # A curator who publishes shares that the learner undoes, and users who keep to themselves what they got.
 OPTIONS: dict[str, dict[str, float]] = {"centralized": {"tau": 0.05, "beta": 0.5}, "peer_to_peer": {"theta": 0.8}}
+OPTIONS["subsampled_rr"] = {"theta": 0.7}
 
 
 class Found(NamedTuple):
