@@ -1,37 +1,47 @@
 """What a node took, in order, on disk before anyone sees what follows from it.
 
-A node's part is a function of its journal: to resume after kill -9 it takes everything again. One SQLite file,
-readable by its owner alone, holds the inputs, the system's coins (a flip is made once and never again) and what
+A node's part is a function of its journal: to resume after kill -9 it takes everything again. One file that only
+grows, readable by its owner alone, holds the inputs, the system's coins (a flip is made once and never again) and what
 the journal belongs to. ``commit`` returns when the operating system says that it is on the disk.
+
+    head     one line: what this is, and whose
+    frame    length (4 bytes), guard (8), records (MessagePack), seal (16)      one for each commit
+    seal     the first bytes of HMAC(key, the seal before, records); the guard is the same of the length
+
+The key comes from the node's private one, so that nobody without it can change, add, drop or exchange records: a
+journal whose seals do not fit is refused. What a crash leaves of the last commit, which nobody was told of, is not
+taken for an edit: the file ends within it, or whole sectors of it are zeros; it is dropped. Whoever cuts off the end
+of a journal goes back in time all the same. No file can tell that by itself: peers can, who have heard more.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
+import hashlib
+import hmac
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.deployment.disk import Disk, LogFile, RealDisk
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
 
-FILE = "journal.sqlite"
+FILE = "journal.log"
 TAKEN, EXPIRED, SETTLED, JOINED = "taken", "expired", "settled", "joined"
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS coins (
-    round INTEGER, first INTEGER, last INTEGER, block BLOB NOT NULL, PRIMARY KEY (round, first, last)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS log (
-    position INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL,
-    peer TEXT NOT NULL, name TEXT NOT NULL, clock INTEGER NOT NULL, body BLOB NOT NULL
-);
-"""
+_HEAD = b"p2p-labeldp journal 1, of "
+_LENGTH, _GUARD, _SEAL = 4, 8, 16
+_SECTOR = 512  # bytes that a disk writes at once, or not
+_BLOCK = 1 << 20  # bytes read at once
+_FACT, _COINS, _ENTRY = 0, 1, 2
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[list[Any]]).decode
 
 
 class Entry(NamedTuple):
@@ -46,84 +56,198 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    def __init__(self, folder: Path) -> None:
+    """``owner`` is the fingerprint of the certificate it belongs to; ``secret`` is what only its node knows."""
+
+    def __init__(self, folder: Path, *, owner: str, secret: bytes, disk: Disk | None = None) -> None:
         self.path = folder / FILE
+        self.dropped = 0
+        """Bytes of a last commit that a crash left unfinished."""
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            self._log: LogFile = (disk or RealDisk()).open_log(self.path)
+        except BlockingIOError:
+            raise RequestError(f"--state {folder}: another process uses it; one node, one state folder") from None
         except OSError as error:
             raise RequestError(f"--state {folder}: cannot be written: {error.strerror}") from None
+        self._key = hmac.new(secret, b"p2p-labeldp journal", "sha256").digest()
+        self._facts: dict[str, str] = {}
+        self._coins: dict[tuple[int, int, int], bytes | int] = {}  # a block that is not committed, or its frame's place
+        self._pending: list[bytes] = []
+        self._drawn: list[tuple[int, int, int]] = []  # coins that are pending
+        self._used = False
         try:
-            # Used from one thread at a time, not always from the same one.
-            self._database = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise RequestError(f"--state {folder}: {FILE} cannot be opened: {error}") from None
-        try:
-            # One process at a time; the log beside the file survives a crash, FULL a loss of power.
-            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.executescript(_TABLES)
-            self._database.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            self._database.close()
-            busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
-            why = "another process uses it; one node, one state folder" if busy else str(error)
-            raise RequestError(f"--state {folder}: {why}") from None
-        except sqlite3.DatabaseError as error:
-            self._database.close()
-            raise RequestError(f"--state {folder}: {FILE} is damaged: {error}") from None
+            self._open(_HEAD + owner.encode() + b"\n")
+        except OSError as error:
+            self.close()
+            raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
+        except BaseException:
+            self.close()
+            raise
 
     def fact(self, name: str, value: str) -> str:
         """What the journal says of ``name``; where it says nothing yet, it says ``value`` from now on."""
-        self._execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, value))
-        ((found,),) = self._read("SELECT value FROM facts WHERE name = ?", (name,))
-        return str(found)
+        if name not in self._facts:
+            self.replace_fact(name, value)
+        return self._facts[name]
 
     def replace_fact(self, name: str, value: str) -> None:
-        self._execute("UPDATE facts SET value = ? WHERE name = ?", (value, name))
+        if self._facts.get(name) != value:
+            self._facts[name] = value
+            self._pending.append(_encode((_FACT, name, value)))
 
     @property
     def used(self) -> bool:
         """Whether anything was taken yet."""
-        return any(self._read("SELECT 1 FROM log LIMIT 1"))
+        return self._used
 
     def entries(self) -> Iterator[Entry]:
-        rows = self._read("SELECT time, kind, peer, name, clock, body FROM log ORDER BY position")
-        yield from map(Entry._make, rows)
+        """All that was committed."""
+        for _, _, records in self._frames():
+            for kind, *values in records:
+                if kind == _ENTRY:
+                    yield Entry(*values)
 
     def append(self, entry: Entry) -> None:
-        self._execute("INSERT INTO log (time, kind, peer, name, clock, body) VALUES (?, ?, ?, ?, ?, ?)", entry)
+        self._used = True
+        self._pending.append(_encode((_ENTRY, *entry)))
 
     def commit(self) -> None:
-        self._execute("COMMIT")
-        self._execute("BEGIN IMMEDIATE")
+        if not self._pending:
+            return
+        records = _array_head(len(self._pending)) + b"".join(self._pending)
+        place = self._log.size
+        try:
+            self._log.append(self._frame(records))
+            self._log.sync()
+        except OSError as error:
+            # What is on the disk now nobody knows: this node must not go on from here.
+            raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
+        self._coins.update(dict.fromkeys(self._drawn, place))
+        self._pending, self._drawn = [], []
 
     def block(self, round_: int, first: int, last: int) -> NDArray[np.float64] | None:
-        select = "SELECT block FROM coins WHERE round = ? AND first = ? AND last = ?"
-        for (block,) in self._read(select, (round_, first, last)):
-            return np.frombuffer(block, dtype="<f8").reshape(last - first, 4)
-        return None
+        key = (round_, first, last)
+        found = self._coins.get(key)
+        if isinstance(found, int):
+            records = self._records(found)
+            found = next(values[3] for kind, *values in records if kind == _COINS and tuple(values[:3]) == key)
+        return None if found is None else np.frombuffer(found, dtype="<f8").reshape(last - first, 4)
 
     def keep_block(self, round_: int, first: int, last: int, block: NDArray[np.float64]) -> None:
-        values = (round_, first, last, block.astype("<f8").tobytes())
-        self._execute("INSERT INTO coins VALUES (?, ?, ?, ?)", values)
+        content = block.astype("<f8").tobytes()
+        self._coins[round_, first, last] = content
+        self._drawn.append((round_, first, last))
+        self._pending.append(_encode((_COINS, round_, first, last, content)))
 
     def close(self) -> None:
-        self._database.close()
+        self._log.close()
 
-    def _read(self, statement: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        try:
-            yield from self._database.execute(statement, values)
-        except sqlite3.Error as error:
-            raise RequestError(f"--state {self.path.parent}: {FILE} is damaged: {error}") from None
+    # Opening: every seal is looked at.
 
-    def _execute(self, statement: str, values: tuple[object, ...] = ()) -> None:
-        try:
-            self._database.execute(statement, values)
-        except sqlite3.Error as error:
-            raise RunError(f"{self.path}: cannot be written: {error}") from None
+    def _open(self, head: bytes) -> None:
+        found = self._log.read(0, len(head))
+        if self._log.size <= len(head) and (head.startswith(found) or not any(found)):
+            if found != head:  # new, or made by a node that was killed before it had said whose it is
+                self._log.cut(0)
+                self._log.append(head)
+                self._log.sync()
+        elif not found.startswith(_HEAD):
+            raise self._refusal("is not a journal")
+        elif found != head:
+            folder = self.path.parent
+            raise RequestError(f"--state {folder}: the journal is of a run with another certificate; name a new folder")
+        self._start = len(head)
+        self._seal = hmac.digest(self._key, head, hashlib.sha256)[:_SEAL]
+        end = self._start
+        for place, end, records in self._frames(check=True):  # noqa: B007 - the last one's
+            for kind, *values in records:
+                if kind == _FACT:
+                    self._facts[values[0]] = values[1]
+                elif kind == _COINS:
+                    self._coins[tuple(values[:3])] = place
+                else:
+                    self._used = True
+        if end < self._log.size:
+            self.dropped = self._log.size - end
+            self._log.cut(end)
+            self._log.sync()
+
+    def _frames(self, check: bool = False) -> Iterator[tuple[int, int, list[list[Any]]]]:
+        """(place, end, records) of every commit; ``check`` follows the seals, up to what a crash left unfinished."""
+        place, window = self._start, _Window(self._log)
+        while place < self._log.size:
+            start = window.read(place, _LENGTH + _GUARD)
+            if check and not self._begins(start):
+                return
+            end = place + _LENGTH + _GUARD + int.from_bytes(start[:_LENGTH], "big") + _SEAL
+            frame = window.read(place, end - place)
+            if check and not self._fits(frame, place, end):
+                return
+            yield place, end, _decode(frame[_LENGTH + _GUARD : -_SEAL])
+            place = end
+
+    def _begins(self, start: bytes) -> bool:
+        """Whether a frame begins here; not where a crash left less than that."""
+        if len(start) < _LENGTH + _GUARD or not any(start):
+            return False
+        if not hmac.compare_digest(start[_LENGTH:], self._guard(start[:_LENGTH])):
+            raise self._refusal("was changed, or damaged")
+        return True
+
+    def _fits(self, frame: bytes, place: int, end: int) -> bool:
+        if len(frame) < end - place:
+            return False
+        seal = self._sealed(frame[_LENGTH + _GUARD : -_SEAL])
+        if hmac.compare_digest(frame[-_SEAL:], seal):
+            self._seal = seal
+            return True
+        if end == self._log.size and _has_empty_sector(frame, place):
+            return False
+        raise self._refusal("was changed, or damaged")
+
+    def _refusal(self, what: str) -> RequestError:
+        return RequestError(f"--state {self.path.parent}: {FILE} {what}; name a new folder, or restore what was there")
+
+    def _records(self, place: int) -> list[list[Any]]:
+        length = int.from_bytes(self._log.read(place, _LENGTH), "big")
+        return _decode(self._log.read(place + _LENGTH + _GUARD, length))
+
+    # Sealing.
+
+    def _frame(self, records: bytes) -> bytes:
+        length = len(records).to_bytes(_LENGTH, "big")
+        guard = self._guard(length)
+        self._seal = self._sealed(records)
+        return length + guard + records + self._seal
+
+    def _guard(self, length: bytes) -> bytes:
+        return hmac.digest(self._key, b"length" + self._seal + length, hashlib.sha256)[:_GUARD]
+
+    def _sealed(self, records: bytes) -> bytes:
+        return hmac.digest(self._key, b"records" + self._seal + records, hashlib.sha256)[:_SEAL]
+
+
+class _Window:
+    """Reads a file from its beginning to its end, much at a time."""
+
+    def __init__(self, log: LogFile) -> None:
+        self._log, self._start, self._content = log, 0, b""
+
+    def read(self, place: int, count: int) -> bytes:
+        if not self._start <= place <= place + count <= self._start + len(self._content):
+            self._start, self._content = place, self._log.read(place, max(count, _BLOCK))
+        return self._content[place - self._start : place - self._start + count]
+
+
+def _array_head(count: int) -> bytes:
+    """MessagePack's for so many elements."""
+    return b"\xdd" + count.to_bytes(4, "big")
+
+
+def _has_empty_sector(frame: bytes, place: int) -> bool:
+    """Whether all that lies in one sector of the disk is zeros: it was never written."""
+    edges = [*range(-(place % _SECTOR), len(frame), _SECTOR), len(frame)]
+    parts = (frame[max(low, 0) : high] for low, high in pairwise(edges))
+    return any(part and not any(part) for part in parts)
 
 
 class JournaledCoins:

@@ -83,7 +83,10 @@ class Node:
         self.log = logger or Logger(me.name)
         self.log.node = me.name
         self._enrolment = enrolment
-        self.journal = Journal(state)
+        secret = (certificates / "key.pem").read_bytes()
+        self.journal = Journal(state, owner=me.fingerprint, secret=secret, disk=self._world.disk)
+        if self.journal.dropped:
+            self.log("warning", warning=f"a crash left {self.journal.dropped} bytes of the journal unfinished; dropped")
         self._require_own_journal(state)
         self._part = self._make_part(state, place, data_dir)
         self._transport = Transport(
@@ -110,10 +113,9 @@ class Node:
     # Beginning.
 
     def _require_own_journal(self, state: Path) -> None:
-        """A journal is of one role, one certificate and one scenario."""
+        """A journal is of one role and one scenario, and, which it has seen to itself, of one certificate."""
         self._digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
-        me = self.credentials.identity
-        for name, mine in (("role", self.role), ("certificate", me.fingerprint), ("scenario", self._digest)):
+        for name, mine in (("role", self.role), ("scenario", self._digest)):
             its = self.journal.fact(name, mine)
             if its != mine:
                 what = _difference(mine, its) if name == "scenario" else f"another {name}"
@@ -131,13 +133,15 @@ class Node:
             return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", self._world.entropy(8).hex()))
         if self.role == "auditor":
             out = prepare_place(place or state / "results", self.journal.used)
-            return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run))
+            return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run, self._world.disk))
         dataset = load(scenario.data, scenario.data_seed, data_dir)
         self._require_same_data(state, dataset)
         parameters = parameters_of(scenario, len(dataset.classes))
         if self.role == "learner":
             out = prepare_place(place or state / "results", self.journal.used)
-            return LearnerPart(key, self.log, scenario, writer(out, scenario, dataset), data_of(dataset))
+            return LearnerPart(
+                key, self.log, scenario, writer(out, scenario, dataset, self._world.disk), data_of(dataset)
+            )
         coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
         if scenario.coins.source == "system":
             coins = JournaledCoins(coins, self.journal)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import numpy as np
 
 from p2p_labeldp.audit.folder import MANIFEST, SUMMARY, TRACE
 from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.errors import RequestError, RunError
@@ -58,25 +58,14 @@ def _named(place: Path, run: str) -> Path:
     return Path(str(place).replace(RUN, run))
 
 
-def trace_writer(out: Path, run: Callable[[], str]) -> Callable[[Iterator[bytes]], None]:
+def trace_writer(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[Iterator[bytes]], None]:
     """Writes the trace of ``run`` into ``out``, readable by its owner alone."""
-
-    def write(parts: Iterator[bytes]) -> None:
-        place = _named(out, run())
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = place / f".{TRACE}"
-        temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(place / TRACE)
-
-    return write
+    return lambda parts: disk.write(_named(out, run()) / TRACE, parts)
 
 
-def writer(out: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome, Facts, Directory, float], None]:
+def writer(
+    out: Path, scenario: Scenario, dataset: Dataset, disk: Disk
+) -> Callable[[Outcome, Facts, Directory, float], None]:
     """Fits the model and writes everything of the run folder but the trace.
 
     The learner knows public features and its own test examples. The users' labels it must not use are
@@ -98,6 +87,7 @@ def writer(out: Path, scenario: Scenario, dataset: Dataset) -> Callable[[Outcome
         with RunFolder(place, private=not final.ships) as folder:
             folder.write_scenario(final)
             write_results(folder, final, blind, outcome, summary, run=directory.run)
+        disk.settle(place)
 
     return write
 

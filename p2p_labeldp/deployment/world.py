@@ -1,4 +1,4 @@
-"""What lies outside a node: the network, the clock on the wall, chance, and where long work is done.
+"""What lies outside a node: the network, the disk, the clock on the wall, chance, and where long work is done.
 
 A node reaches them through one ``World`` and in no other way, so that the same program runs on the operating system
 and in a simulated world (``deployment.simulated``), where one seed decides all of it. Time that passes is trio's clock,
@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 
 import trio
 
+from p2p_labeldp.deployment.disk import Disk, RealDisk
 from p2p_labeldp.network.sockets import Sockets, TcpSockets
 
 Result = TypeVar("Result")
@@ -37,6 +38,7 @@ class World:
     """The operating system's, unless something else is given."""
 
     sockets: Sockets = field(default_factory=TcpSockets)
+    disk: Disk = field(default_factory=RealDisk)
     time: Callable[[], float] = time.time
     """Seconds since 1970, as far as this machine knows; may jump."""
     entropy: Callable[[int], bytes] = os.urandom

@@ -17,6 +17,7 @@ import pytest
 from processes import Fleet, Machine, Watch, audited, fleet, nodes_of, until
 
 from p2p_labeldp.cli import main
+from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import FACTS
 from p2p_labeldp.protocol.messages import VERSION
 from p2p_labeldp.scenario import parse_scenario
@@ -318,11 +319,11 @@ def test_a_state_folder_that_another_process_uses_is_left_alone(machine: Machine
 
 
 def test_a_journal_that_cannot_be_written_ends_the_node_before_it_says_more(machine: Machine, tmp_path: Path) -> None:
-    """No file may grow beyond 60 kB, as on a disk that is full."""
+    """No file may grow beyond 3 kB, as on a disk that is full."""
     with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
         nodes.start("coordinator", "learner", "auditor")
-        nodes.start("users-1", file_size=60_000)
-        journal = nodes.work / "state" / "users-1" / "journal.sqlite"
+        nodes.start("users-1", file_size=3_000)
+        journal = nodes.work / "state" / "users-1" / FILE
         assert refused(nodes, "users-1", status=3).startswith(f"{journal}: cannot be written: ")
         nodes.start("users-1")  # there is room again
         nodes.finish()

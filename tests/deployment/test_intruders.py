@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from journals import facts_of
 from live_deployment import Held, Live, Raw, mail
 
 from p2p_labeldp.audit.runs import audit_runs
@@ -42,7 +43,7 @@ from p2p_labeldp.deployment.items import (
     encode_item,
     encode_records,
 )
-from p2p_labeldp.deployment.journal import Journal
+from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
@@ -379,10 +380,9 @@ async def test_there_is_one_coordinator_whatever_certificates_the_root_has_signe
             assert "there is one coordinator, and this is it" in await raw.goodbye()
         await live.start("users-2")
         assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
-    journal = Journal(live.folder / "state" / "learner")  # who was first is known after a restart too
     first = Credentials.load(live.certificates / "coordinator").identity.fingerprint
-    assert journal.fact("known coordinator", "") == first
-    journal.close()
+    found = facts_of(live.folder / "state" / "learner" / FILE)  # who was first is known after a restart too
+    assert found["known coordinator"] == first
 
 
 # A host with a share of its own

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
-import sqlite3
 import stat
 from pathlib import Path
 
@@ -24,8 +24,12 @@ ENTRIES = [
 ]
 
 
+def opened(folder: Path, secret: bytes = b"key", owner: str = "0f") -> Journal:
+    return Journal(folder, owner=owner, secret=secret)
+
+
 def filled(folder: Path) -> Journal:
-    journal = Journal(folder)
+    journal = opened(folder)
     for entry in ENTRIES:
         journal.append(entry)
     journal.commit()
@@ -55,9 +59,9 @@ def test_the_folder_and_its_files_are_the_owners_alone(tmp_path: Path) -> None:
 def test_one_journal_one_node(tmp_path: Path) -> None:
     journal = filled(tmp_path)
     with pytest.raises(RequestError, match=f"--state {tmp_path}: another process uses it"):
-        Journal(tmp_path)
+        opened(tmp_path)
     journal.close()
-    again = Journal(tmp_path)
+    again = opened(tmp_path)
     assert list(again.entries()) == ENTRIES
     again.close()
 
@@ -65,13 +69,13 @@ def test_one_journal_one_node(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError, match=f"--state {tmp_path / 'file' / 'state'}: cannot be written"):
-        Journal(tmp_path / "file" / "state")
+        opened(tmp_path / "file" / "state")
 
 
 def test_a_folder_in_the_journals_place_is_an_error_of_one_line(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
     with pytest.raises(RequestError, match=f"--state {tmp_path}: ") as error:
-        Journal(tmp_path)
+        opened(tmp_path)
     assert "\n" not in str(error.value)
 
 
@@ -79,18 +83,18 @@ def test_a_folder_in_the_journals_place_is_an_error_of_one_line(tmp_path: Path) 
 
 
 def test_what_was_taken_comes_again_in_the_same_order(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = opened(tmp_path)
     assert not journal.used
     assert list(journal.entries()) == []
     journal.close()
     filled(tmp_path).close()
-    again = Journal(tmp_path)
+    again = opened(tmp_path)
     assert again.used
     assert list(again.entries()) == ENTRIES
     again.append(Entry(9.0, EXPIRED))
     again.commit()
     again.close()
-    last = Journal(tmp_path)
+    last = opened(tmp_path)
     assert list(last.entries()) == [*ENTRIES, Entry(9.0, EXPIRED)]
     last.close()
 
@@ -101,7 +105,7 @@ def test_what_was_not_committed_never_was(tmp_path: Path) -> None:
     journal.fact("late", "never")
     journal.keep_block(0, 0, 1, np.zeros((1, 4)))
     journal.close()
-    again = Journal(tmp_path)
+    again = opened(tmp_path)
     assert list(again.entries()) == ENTRIES
     assert again.fact("late", "new") == "new"
     assert again.block(0, 0, 1) is None
@@ -109,21 +113,21 @@ def test_what_was_not_committed_never_was(tmp_path: Path) -> None:
 
 
 def test_a_fact_is_what_was_said_first_unless_it_is_replaced(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = opened(tmp_path)
     assert journal.fact("run", "one") == "one"
     assert journal.fact("run", "two") == "one"
     assert journal.fact("listen", "") == ""
     journal.replace_fact("listen", "127.0.0.1:1")
     journal.commit()
     journal.close()
-    again = Journal(tmp_path)
+    again = opened(tmp_path)
     assert again.fact("run", "three") == "one"
     assert again.fact("listen", "") == "127.0.0.1:1"
     again.close()
 
 
 def test_the_systems_coins_are_drawn_once(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = opened(tmp_path)
     coins = JournaledCoins(make_coins("system", 0), journal)
     first, second = coins.block(0, 3, 9), coins.block(1, 3, 9)
     assert first.shape == (6, 4)
@@ -131,7 +135,7 @@ def test_the_systems_coins_are_drawn_once(tmp_path: Path) -> None:
     assert np.array_equal(coins.block(0, 3, 9), first)
     journal.commit()
     journal.close()
-    again = Journal(tmp_path)
+    again = opened(tmp_path)
     coins = JournaledCoins(make_coins("system", 0), again)
     assert np.array_equal(coins.block(0, 3, 9), first)
     assert np.array_equal(coins.block(1, 3, 9), second)
@@ -139,81 +143,156 @@ def test_the_systems_coins_are_drawn_once(tmp_path: Path) -> None:
     again.close()
 
 
-# When it is damaged
+# When a crash or someone else has been at it
 
 
 @pytest.mark.parametrize(
-    "content", [b"?" * 2000, b"SQLite format 3\0" + b"?" * 5000, bytes(10_000)], ids=["text", "head", "zeros"]
+    "content", [b"?" * 2000, b"p2p-labeldp" + b"?" * 5000, bytes(10_000)], ids=["text", "head", "zeros"]
 )
 def test_a_file_that_is_no_journal_is_an_error_of_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(RequestError, match=f"--state {tmp_path}: ") as error:
-        Journal(tmp_path)
+    with pytest.raises(RequestError, match=f"--state {tmp_path}: {FILE} is not a journal") as error:
+        opened(tmp_path)
     assert "\n" not in str(error.value)
     assert (tmp_path / FILE).read_bytes() == content  # left for whoever wants to look
 
 
-def test_an_empty_file_is_a_new_journal(tmp_path: Path) -> None:
-    """As a node leaves it that was killed between making the file and writing to it."""
-    (tmp_path / FILE).write_bytes(b"")
+@pytest.mark.parametrize("length", [0, 5, 20])
+def test_a_node_killed_while_it_made_its_journal_makes_it_again(tmp_path: Path, length: int) -> None:
+    opened(tmp_path).close()
+    head = (tmp_path / FILE).read_bytes()
+    for left in (head[:length], bytes(length)):
+        (tmp_path / FILE).write_bytes(left)
+        filled(tmp_path).close()
+        again = opened(tmp_path)
+        assert list(again.entries()) == ENTRIES
+        again.close()
+
+
+def test_the_journal_of_another_certificate_is_refused(tmp_path: Path) -> None:
     filled(tmp_path).close()
-    again = Journal(tmp_path)
-    assert list(again.entries()) == ENTRIES
-    again.close()
+    with pytest.raises(RequestError, match="the journal is of a run with another certificate; name a new folder"):
+        opened(tmp_path, owner="1e")
 
 
-def test_tables_of_another_shape_are_an_error_of_one_line(tmp_path: Path) -> None:
-    database = sqlite3.connect(tmp_path / FILE)
-    database.execute("CREATE TABLE log (something TEXT)")
-    database.commit()
-    database.close()
-    journal = Journal(tmp_path)
-    with pytest.raises(RequestError, match="is damaged: no such column"):
-        list(journal.entries())
-    with pytest.raises(RunError, match="cannot be written"):
-        journal.append(ENTRIES[0])
+def commits(folder: Path, count: int = 6) -> tuple[list[int], list[Entry]]:
+    """A journal of several commits; where each begins, and what is in them."""
+    entries = [Entry(float(n), TAKEN, "coordinator", "c", n, random.Random(n).randbytes(700)) for n in range(count)]
+    journal, places = opened(folder), []
+    for entry in entries:
+        places.append((folder / FILE).stat().st_size)
+        journal.append(entry)
+        journal.commit()
     journal.close()
+    return places, entries
+
+
+def edited(content: bytes, places: list[int], how: str) -> bytes:
+    """What somebody without the key might make of a journal."""
+    first, second, third = places[1:4]
+    head = content[: places[1]]
+    match how:
+        case "a byte":
+            return content[: second - 50] + bytes([content[second - 50] ^ 1]) + content[second - 49 :]
+        case "a length":
+            return head + (2**24).to_bytes(4, "big") + content[first + 4 :]
+        case "a commit left out":
+            return head + content[second:]
+        case "two exchanged":
+            return head + content[second:third] + content[first:second] + content[third:]
+        case "one twice":
+            return head + content[first:second] + content[first:]
+    raise AssertionError(how)
+
+
+@pytest.mark.parametrize("how", ["a byte", "a length", "a commit left out", "two exchanged", "one twice"])
+def test_a_journal_that_was_edited_is_refused(tmp_path: Path, how: str) -> None:
+    places, _ = commits(tmp_path)
+    content = edited((tmp_path / FILE).read_bytes(), places, how)
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(RequestError, match=f"--state {tmp_path}: {FILE} was changed, or damaged"):
+        opened(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == content
+
+
+def test_whoever_lacks_the_key_cannot_write_a_journal(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    with pytest.raises(RequestError, match="was changed, or damaged"):
+        opened(tmp_path, secret=b"another")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_crash_leaves_of_the_last_commit_is_dropped_and_the_rest_is_there(tmp_path: Path, seed: int) -> None:
+    """Its beginning, or zeros in place of some of its sectors; the journal grows again from there."""
+    chance = random.Random(seed)
+    places, entries = commits(tmp_path)
+    content = (tmp_path / FILE).read_bytes()
+    if seed % 2:
+        content = content[: chance.randrange(places[-1], len(content))]
+    else:
+        edges = [places[-1], *range(512 * (places[-1] // 512 + 1), len(content), 512), len(content)]
+        low = chance.randrange(len(edges) - 1)
+        content = content[: edges[low]] + bytes(edges[low + 1] - edges[low]) + content[edges[low + 1] :]
+    (tmp_path / FILE).write_bytes(content)
+    journal = opened(tmp_path)
+    assert list(journal.entries()) == entries[:-1]
+    assert journal.dropped == len(content) - places[-1]
+    journal.append(entries[0])
+    journal.commit()
+    journal.close()
+    again = opened(tmp_path)
+    assert list(again.entries()) == [*entries[:-1], entries[0]]
+    assert again.dropped == 0
+    again.close()
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damage_anywhere_is_never_a_traceback(tmp_path: Path, seed: int) -> None:
-    """Pages overwritten or cut off: nothing comes up that was not there, or an error says that it cannot be read."""
+    """Overwritten or cut off: nothing comes up that was not there, or an error says that it cannot be read."""
     chance = random.Random(seed)
-    journal = Journal(tmp_path)
-    entries = [Entry(float(number), TAKEN, "coordinator", "c", number, bytes(3000)) for number in range(20)]
-    for entry in entries:
-        journal.append(entry)
-    journal.fact("run", "one")
-    journal.commit()
-    journal.close()
+    _, entries = commits(tmp_path)
     content = bytearray((tmp_path / FILE).read_bytes())
-    place = chance.randrange(100, len(content))
-    if chance.random() < 0.3:
+    place = chance.randrange(len(content))
+    cut = chance.random() < 0.3
+    if cut:
         del content[place:]
     else:
-        content[place : place + 2000] = chance.randbytes(min(2000, len(content) - place))
+        content[place : place + 200] = chance.randbytes(min(200, len(content) - place))
     (tmp_path / FILE).write_bytes(content)
-    found, error = read_and_write(tmp_path)
-    assert len(found) <= len(entries)
-    assert error or len(found) == len(entries)
-    assert "\n" not in error
-    assert not error or str(tmp_path) in error
+    found, error = read(tmp_path)
+    assert found == entries[: len(found)]
+    assert error or cut
+    assert not error or ("\n" not in error and str(tmp_path) in error)
 
 
-def read_and_write(folder: Path) -> tuple[list[Entry], str]:
-    """What a node that starts again finds, and how far it gets."""
-    found: list[Entry] = []
-    opened: Journal | None = None
+def read(folder: Path) -> tuple[list[Entry], str]:
     try:
-        opened = Journal(folder)
-        assert opened.used in (True, False)
-        opened.fact("run", "two")
-        found += opened.entries()
-        opened.append(ENTRIES[0])
-        opened.commit()
-    except (RequestError, RunError) as error:
-        return found, str(error)
-    finally:
-        if opened is not None:
-            opened.close()
+        journal = opened(folder)
+    except RequestError as error:
+        return [], str(error)
+    found = list(journal.entries())
+    journal.close()
     return found, ""
+
+
+def test_a_disk_that_is_full_ends_the_node_and_costs_it_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = filled(tmp_path)
+    write = os.write
+
+    def full(descriptor: int, data: memoryview) -> int:
+        if len(data) > 100:
+            return write(descriptor, data[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    journal.append(Entry(9.0, TAKEN, "coordinator", "c", 1, bytes(90)))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(RunError, match="cannot be written: No space left on device"):
+            journal.commit()
+    journal.close()
+    again = opened(tmp_path)
+    assert list(again.entries()) == ENTRIES
+    assert again.dropped == 100
+    again.close()

@@ -7,19 +7,20 @@ from pathlib import Path
 import pytest
 
 from p2p_labeldp.audit.folder import TRACE
+from p2p_labeldp.deployment.disk import RealDisk
 from p2p_labeldp.deployment.results import prepare_place, trace_writer
 from p2p_labeldp.errors import RequestError, RunError
 
 
 def test_a_place_may_be_named_after_the_run(tmp_path: Path) -> None:
-    trace_writer(tmp_path / "{run}", lambda: "0f1e2d")(iter([b"a", b"b"]))
+    trace_writer(tmp_path / "{run}", lambda: "0f1e2d", RealDisk())(iter([b"a", b"b"]))
     assert (tmp_path / "0f1e2d" / TRACE).read_bytes() == b"ab"
 
 
 @pytest.mark.parametrize("run", ["../elsewhere", "/elsewhere", "", "a/b", ".", "0f" * 40, "0f\n"])
 def test_a_run_whose_name_is_no_folder_is_not_written(tmp_path: Path, run: str) -> None:
     with pytest.raises(RunError, match="name for the run"):
-        trace_writer(tmp_path / "in" / "{run}", lambda: run)(iter([b"a"]))
+        trace_writer(tmp_path / "in" / "{run}", lambda: run, RealDisk())(iter([b"a"]))
     assert not any(tmp_path.iterdir())
 
 

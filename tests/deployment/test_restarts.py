@@ -7,12 +7,12 @@ fall into the run on any machine.
 from __future__ import annotations
 
 import io
-import sqlite3
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import msgpack
 import numpy as np
+from journals import COINS, of_kind
 from numpy.typing import NDArray
 from processes import Machine, audited, expected_sha256, fleet
 
@@ -143,11 +143,9 @@ class CoinsOfJournals:
     def __init__(self, work: Path) -> None:
         self._blocks: dict[tuple[int, int], NDArray[np.float64]] = {}
         for journal in sorted((work / "state").glob(f"users-*/{FILE}")):
-            database = sqlite3.connect(journal)
-            for round_, first, last, block in database.execute("SELECT * FROM coins"):
+            for round_, first, last, block in of_kind(journal, COINS):
                 assert (round_, first) not in self._blocks
                 self._blocks[round_, first] = np.frombuffer(block, dtype="<f8").reshape(last - first, 4)
-            database.close()
 
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
         parts = [block for (drawn, _), block in sorted(self._blocks.items()) if drawn == round_]

@@ -18,6 +18,7 @@ from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.disk import RealDisk
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
 from p2p_labeldp.deployment.learning import LearnerPart
@@ -174,7 +175,7 @@ class Model:
         """What the learner's folder would say, from what it was told."""
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "run"
-            writer(place, self.scenario, self.dataset)(*self.results[-1], 1.0)
+            writer(place, self.scenario, self.dataset, RealDisk())(*self.results[-1], 1.0)
             return read_summary(place / SUMMARY)
 
     @property

@@ -326,8 +326,7 @@ class Fleet:
 
     def journal(self, name: str) -> int:
         """Bytes of a node's journal so far."""
-        place = self.work / "state" / name / FILE
-        return sum(_size(place.with_name(place.name + suffix)) for suffix in ("", "-wal"))
+        return _size(self.work / "state" / name / FILE)
 
     def last_words(self) -> str:
         lines = []

@@ -7,13 +7,13 @@ import io
 import json
 import random
 import re
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from deployment_model import Model
+from journals import facts_of
 from live_deployment import Live
 from processes import Machine, fleet
 
@@ -21,6 +21,7 @@ from p2p_labeldp.cli import main
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment import local, node
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.errors import RunError
@@ -149,13 +150,6 @@ def test_deploy_says_which_clusters_were_withheld_and_ends_with_status_1(
 # Journals
 
 
-def facts_of(state: Path) -> dict[str, str]:
-    with sqlite3.connect(state / "journal.sqlite") as journal:
-        found = dict(journal.execute("SELECT name, value FROM facts"))
-    journal.close()
-    return found
-
-
 def journal_of(name: str, dataset: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The facts in the journal of a node that has just been made."""
     monkeypatch.setattr(node, "load", lambda *_: dataset)
@@ -169,7 +163,7 @@ def journal_of(name: str, dataset: Dataset, folder: Path, monkeypatch: pytest.Mo
     )
     made.journal.commit()
     made.journal.close()
-    return facts_of(folder / "state")
+    return facts_of(folder / "state" / FILE)
 
 
 def with_another_label(dataset: Dataset) -> Dataset:
@@ -186,7 +180,7 @@ def test_whoever_knows_all_labels_but_one_cannot_try_the_last_one_out_on_a_learn
     other = journal_of("learner", with_another_label(dataset), tmp_path / "other", monkeypatch)
     same = {"role", "scenario", "data"}
     assert {name: one[name] for name in same} == {name: other[name] for name in same}
-    others = {"certificate", "known coordinator", "known learner", "known auditor"}
+    others = {"known coordinator", "known learner", "known auditor"}
     assert one.keys() == other.keys() == same | others
 
 

@@ -8,7 +8,6 @@ compared, byte for byte. Times count from the close of a round: when a round is 
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 from deployment_model import Model
+from journals import ENTRY, of_kind
 from live_deployment import Live
 from transcripts import Execution, Received, alike, drawn, listen
 
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment import node
 from p2p_labeldp.deployment.items import Mail, decode_item
-from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
@@ -330,12 +330,9 @@ async def over_tls(execution: Execution, folder: Path, hosts: int, patch: Callab
         assert shares is not None
         firsts = {"coordinator": -1} | {holder.key: holder.first for holder in shares.hosts}
     found: dict[int, list[Any]] = {}
-    with sqlite3.connect(folder / "state" / "learner" / "journal.sqlite") as journal:
-        query = "SELECT peer, clock, body FROM log WHERE kind = ? ORDER BY position"
-        for peer, clock, body in journal.execute(query, (TAKEN,)):
-            if isinstance(decode_item(body), Mail):
-                found.setdefault(firsts[peer], []).append((clock, body))
-    journal.close()
+    for _, kind, peer, _, clock, body in of_kind(folder / "state" / "learner" / FILE, ENTRY):
+        if kind == TAKEN and isinstance(decode_item(body), Mail):
+            found.setdefault(firsts[peer], []).append((clock, body))
     return found
 
 

@@ -1,0 +1,128 @@
+"""What a node needs of a disk: files that only grow, and folders that appear whole or not at all.
+
+``sync`` returns when what was written survives a loss of power; before that a crash may take all of it, or leave the
+beginning, or nothing but zeros in its place. ``RealDisk`` is the operating system's. A simulated disk has the same few
+methods, and takes what it may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+
+class LogFile(Protocol):
+    """A file that only grows."""
+
+    size: int
+
+    def read(self, start: int, count: int) -> bytes:
+        """Fewer bytes at the end of the file."""
+        ...
+
+    def append(self, data: bytes) -> None:
+        """OSError where not all of it was written."""
+        ...
+
+    def sync(self) -> None: ...
+
+    def cut(self, size: int) -> None:
+        """Drop what is behind the first ``size`` bytes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    def open_log(self, path: Path) -> LogFile:
+        """The file, its folder too where there is none; both are their owner's alone.
+
+        BlockingIOError where another process has it open, any other OSError where it cannot be had.
+        """
+        ...
+
+    def write(self, path: Path, parts: Iterable[bytes]) -> None:
+        """A file that is there as a whole and lasts, or not at all; whatever was there before is replaced."""
+        ...
+
+    def settle(self, folder: Path) -> None:
+        """What was written into a folder lasts, and so does its name."""
+        ...
+
+
+class RealDisk:
+    """The operating system's."""
+
+    def open_log(self, path: Path) -> LogFile:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = not path.exists()
+        file = _RealLog(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600))
+        if new:
+            _sync(path.parent)
+        return file
+
+    def write(self, path: Path, parts: Iterable[bytes]) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}")
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync(path.parent)
+
+    def settle(self, folder: Path) -> None:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                _sync(Path(place) / name)
+            _sync(Path(place))
+        _sync(folder.parent)
+
+
+class _RealLog:
+    def __init__(self, descriptor: int) -> None:
+        import fcntl  # here, since other commands need no POSIX system
+
+        self._descriptor = descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.size = os.fstat(descriptor).st_size
+        except OSError:
+            os.close(descriptor)
+            raise
+
+    def read(self, start: int, count: int) -> bytes:
+        return os.pread(self._descriptor, count, start)
+
+    def append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = os.write(self._descriptor, rest)
+            self.size += written
+            rest = rest[written:]
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def cut(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _sync(path: Path) -> None:
+    with contextlib.suppress(PermissionError):  # a folder that may be written but not read
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
