@@ -16,8 +16,9 @@ PLACE = Path(__file__).with_name("python-api.md")
 NAMES = {
     "p2p_labeldp": (
         "load_scenario", "parse_scenario", "Scenario", "run", "Run", "write_report", "make_plan", "Plan", "sweep",
-        "Sweep", "read_sweep", "LabelPrivateClassifier", "RequestError", "RunError",
+        "Sweep", "read_sweep", "LabelPrivateClassifier", "load_model", "RequestError", "RunError",
     ),
+    "p2p_labeldp.learning.saved": ("SavedModel",),
     "p2p_labeldp.scenario": ("replace", "make_entry", "documentation", "entry_documentation"),
     "p2p_labeldp.privacy": (
         "account", "Account", "Parameters", "Guarantee", "View", "account_clusters", "ClusterGuarantees", "calibrate",

@@ -17,6 +17,7 @@ _HOMES = {
     "RequestError": "errors",
     "RunError": "errors",
     "Scenario": "scenario",
+    "load_model": "learning.saved",
     "load_scenario": "scenario",
     "parse_scenario": "scenario",
     "Run": "runs",

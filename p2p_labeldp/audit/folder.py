@@ -18,6 +18,7 @@ from p2p_labeldp.scenario import Scenario, load_scenario
 
 SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"
 REPORTS, POPULATION, TRACE = "reports.npz", "population.npz", "trace.msgpack"
+CARD = "model-card.md"
 PRIVATE, SEED = "private", "seed.json"
 """The folder, within a run's, of what tells of single people, for data that do not ship; and the seed in it."""
 

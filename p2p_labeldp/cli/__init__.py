@@ -25,6 +25,7 @@ from p2p_labeldp.cli import (
     compare,
     deploy,
     node,
+    predict,
     report,
     run,
     scenarios,
@@ -51,6 +52,7 @@ app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("audit")(audit.command)
 app.command("report")(report.command)
+app.command("predict")(predict.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)
 app.command("scenarios")(scenarios.command)

@@ -17,7 +17,7 @@ from p2p_labeldp.data.dataset import Dataset, Floats, Source, compact
 from p2p_labeldp.data.record import DataSet, Target
 from p2p_labeldp.data.sets import data_set_of
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Data
+from p2p_labeldp.scenario import Data, Schema
 from p2p_labeldp.streams import Purpose, stream
 
 __all__ = ["Clustering", "Crowd", "Dataset", "data_set_of", "given_clusters", "kmeans_clusters", "load", "load_crowd"]
@@ -31,7 +31,7 @@ def load(data: Data, seed: int, data_dir: Path | None = None) -> Dataset:
     if isinstance(found, Dataset):
         return found
     chosen = _choose_users(data, len(found.labels), seed)
-    return _dataset(data.name, found, chosen, record.targets.get(data.target))
+    return _dataset(data.name, found, chosen, record.targets.get(data.target), data.schema)
 
 
 def load_crowd(data: Data, seed: int) -> Crowd:
@@ -62,7 +62,7 @@ def _choose_users(data: Data, available: int, seed: int) -> NDArray[np.int64]:
     return np.sort(stream(seed, Purpose.USERS).permutation(available)[: data.users])
 
 
-def _dataset(name: str, source: Source, chosen: NDArray[np.int64], target: Target | None) -> Dataset:
+def _dataset(name: str, source: Source, chosen: NDArray[np.int64], target: Target | None, given: Schema) -> Dataset:
     labels, test_labels, classes = source.labels[chosen], source.test_labels, source.classes
     if target is not None:
         answer = np.array(target.answer, dtype=np.int64)
@@ -75,7 +75,17 @@ def _dataset(name: str, source: Source, chosen: NDArray[np.int64], target: Targe
         test_labels=test_labels,
         classes=classes,
         given_clusters=None if source.given_clusters is None else compact(source.given_clusters[chosen]),
+        schema=_schema(source, classes, given),
     )
+
+
+def _schema(source: Source, classes: tuple[str, ...], given: Schema) -> Schema:
+    """The scenario's, or the one that was found when the source was read."""
+    if given:
+        return given
+    if source.columns:
+        return Schema(columns=source.columns, classes=classes)
+    return Schema.numbers("pixel", source.features.shape[1], classes, high=source.scale)
 
 
 def _floats(features: NDArray[Any], scale: float) -> Floats:

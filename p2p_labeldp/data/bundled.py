@@ -5,7 +5,8 @@ import numpy as np
 from p2p_labeldp.data.dataset import Source
 from p2p_labeldp.data.images import DIGITS
 from p2p_labeldp.data.splits import split
-from p2p_labeldp.data.tabular import Table, encode
+from p2p_labeldp.data.tabular import Table, encode, fitted
+from p2p_labeldp.scenario import Schema
 
 
 def load_digits(seed: int, test_fraction: float) -> Source:
@@ -25,7 +26,9 @@ def load_breast_cancer(seed: int, test_fraction: float) -> Source:
     bunch = bundled()
     train, test = split(len(bunch.target), seed, test_fraction)
     columns = {str(name): bunch.data[:, index] for index, name in enumerate(bunch.feature_names)}
-    features = encode(Table(columns, len(bunch.target)), train)
+    table = Table(columns, len(bunch.target))
+    described = fitted(table, train)
+    features = encode(Schema(described), table)
     labels = bunch.target.astype(np.int64)
     classes = tuple(str(name) for name in bunch.target_names)
-    return Source(features[train], labels[train], features[test], labels[test], classes)
+    return Source(features[train], labels[train], features[test], labels[test], classes, columns=described)

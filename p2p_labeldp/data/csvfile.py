@@ -5,24 +5,27 @@ column of mostly numbers with something else among them is taken for a mistake a
 it as categories would hide the mistake in a hundred columns.
 """
 
-import csv
 import math
 from pathlib import Path
 
 import numpy as np
 
+from p2p_labeldp.data.csvtable import as_number, read_table
 from p2p_labeldp.data.dataset import Source, codes, compact
 from p2p_labeldp.data.files import folders
 from p2p_labeldp.data.splits import split
-from p2p_labeldp.data.tabular import MISSING, Column, Table, encode
+from p2p_labeldp.data.tabular import Column, Table, encode, fitted
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Schema
+from p2p_labeldp.scenario.schema import MISSING
 
 
 def load_csv(
     path: str, label_column: str, cluster_column: str, data_dir: Path | None, seed: int, test_fraction: float
 ) -> Source:
     file = _locate(path, data_dir)
-    header, rows, lines = _read(file)
+    table = read_table(file, least=2)
+    header, rows, lines = table.header, table.rows, table.lines
     for key, column in (("data.label_column", label_column), ("data.cluster_column", cluster_column)):
         if column not in header and (column or key == "data.label_column"):
             raise RequestError(f"{key} is {column!r}, but {file} has the columns {', '.join(map(repr, header))}")
@@ -41,13 +44,15 @@ def load_csv(
     if not columns:
         raise RequestError(f"{file} has no feature column beside {label_column}")
     train, test = split(len(rows), seed, test_fraction)
-    features = encode(Table(columns, len(rows)), train)
+    found = Table(columns, len(rows))
+    described = fitted(found, train)
+    features = encode(Schema(described), found)
     classes = tuple(sorted(dict.fromkeys(by_name[label_column])))
     labels = codes(by_name[label_column], classes)
     given = compact(np.array(by_name[cluster_column]))[train] if cluster_column else None
     return Source(
         features[train], labels[train], features[test], labels[test], classes,
-        given_clusters=None if given is None else compact(given),
+        given_clusters=None if given is None else compact(given), columns=described,
     )  # fmt: skip
 
 
@@ -62,38 +67,9 @@ def _locate(path: str, data_dir: Path | None) -> Path:
     raise RequestError(f"data.path: there is no file {path}; looked for in {places}")
 
 
-def _read(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header, the rows, and the line each row ends on."""
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise RequestError(f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}")
-                rows.append([value.strip() for value in row])
-                lines.append(reader.line_num)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RequestError(f"{path} cannot be read as CSV: {' '.join(str(error).split())}") from error
-    if not header:
-        raise RequestError(f"{path} is empty; its first line must name the columns")
-    if any(not name or _number(name) is not None for name in header):
-        raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
-    twice = [name for index, name in enumerate(header) if name in header[:index]]
-    if twice:
-        raise RequestError(f"{path} has two columns named {twice[0]}")
-    if len(rows) < 2:
-        raise RequestError(f"{path} has {len(rows)} rows; one to learn from and one to test on are needed")
-    return header, rows, lines
-
-
 def _column(path: Path, name: str, values: tuple[str, ...], lines: list[int]) -> Column:
     present = [value for value in values if value not in ("", MISSING)]
-    numbers = [_number(value) for value in present]
+    numbers = [as_number(value) for value in present]
     good = sum(number is not None for number in numbers)
     if good == len(present):
         column = np.array([math.nan if value in ("", MISSING) else float(value) for value in values])
@@ -108,10 +84,3 @@ def _column(path: Path, name: str, values: tuple[str, ...], lines: list[int]) ->
             f"(a missing number is an empty field or ?)"
         )
     return [value or MISSING for value in values]
-
-
-def _number(value: str) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None

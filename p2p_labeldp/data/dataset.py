@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.scenario.schema import NO_SCHEMA, Column, Schema
+
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
@@ -24,7 +26,8 @@ class Dataset:
     """The users' examples, and the test examples. ``conditional`` is p(y|x), known for synthetic only.
 
     For synthetic data ``true_weights`` (K, d) and ``true_bias`` (K,) are the best linear softmax
-    hypothesis: ``conditional`` and ``test_conditional`` are its predictions.
+    hypothesis: ``conditional`` and ``test_conditional`` are its predictions. ``schema`` says how features are made from
+    a row; where there is none, they are numbers as they are.
     """
 
     name: str
@@ -38,8 +41,12 @@ class Dataset:
     test_conditional: Probabilities | None = None
     true_weights: Probabilities | None = None
     true_bias: Probabilities | None = None
+    schema: Schema = NO_SCHEMA
 
     def __post_init__(self) -> None:
+        if not self.schema:
+            plain = Schema.numbers("x", self.features.shape[1], self.classes)
+            object.__setattr__(self, "schema", plain)
         _check_examples("features", self.features, self.labels, len(self.classes))
         _check_examples("test_features", self.test_features, self.test_labels, len(self.classes))
         if self.features.shape[1] != self.test_features.shape[1]:
@@ -68,7 +75,7 @@ class Dataset:
 class Source:
     """A data set as read: all training examples and the test set, features in their own type.
 
-    Features are divided by ``scale`` when they become a ``Dataset``.
+    Features are divided by ``scale`` when they become a ``Dataset``. ``columns`` are the schema's, of a table.
     """
 
     features: NDArray[Any]
@@ -78,6 +85,7 @@ class Source:
     classes: tuple[str, ...]
     given_clusters: Labels | None = None
     scale: float = 1.0
+    columns: tuple[Column, ...] = ()
 
 
 def compact(ids: NDArray[Any]) -> Labels:

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from p2p_labeldp.data.dataset import Source, codes
 from p2p_labeldp.data.files import find, from_openml
 from p2p_labeldp.data.splits import split_by_owner
-from p2p_labeldp.data.tabular import MISSING, Column, Table, encode
+from p2p_labeldp.data.tabular import Column, Table, encode, fitted
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Schema
+from p2p_labeldp.scenario.schema import MISSING
 
 # Name, and whether it is a number; the label is the last field.
 ADULT_COLUMNS = {
@@ -124,7 +126,9 @@ def _adult_source(rows: list[list[str]], train_count: int) -> Source:
     *values, labels = zip(*rows, strict=True)
     for (name, is_number), column in zip(ADULT_COLUMNS.items(), values, strict=True):
         columns[name] = np.array(column, dtype=np.float64) if is_number else column
-    features = encode(Table(columns, len(rows)), np.arange(train_count), ADULT_FEWEST)
+    table = Table(columns, len(rows))
+    described = fitted(table, np.arange(train_count), ADULT_FEWEST)
+    features = encode(Schema(described), table)
     numbers = codes(labels, ADULT_CLASSES)
     return Source(
         features[:train_count],
@@ -132,6 +136,7 @@ def _adult_source(rows: list[list[str]], train_count: int) -> Source:
         features[train_count:],
         numbers[train_count:],
         ADULT_CLASSES,
+        columns=described,
     )
 
 
@@ -193,8 +198,10 @@ def _diabetes_source(columns: dict[str, list[str]], origin: str, seed: int, test
     if (patients == patients[0]).all():
         raise RequestError(f"{origin}: one patient only; one to learn from and one to test on are needed")
     train, test = split_by_owner(patients, seed, test_fraction)
-    features = encode(Table(encoded, len(labels)), train, DIABETES_FEWEST)
-    return Source(features[train], labels[train], features[test], labels[test], DIABETES_CLASSES)
+    table = Table(encoded, len(labels))
+    described = fitted(table, train, DIABETES_FEWEST)
+    features = encode(Schema(described), table)
+    return Source(features[train], labels[train], features[test], labels[test], DIABETES_CLASSES, columns=described)
 
 
 def _decades(values: list[str], origin: str) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.learning import Model
 from p2p_labeldp.privacy import Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
@@ -81,12 +82,12 @@ def writer(
         sizes = np.bincount(outcome.clusters[outcome.clusters >= 0]).tolist()
         resolved = resolve(final, labels=directory.labels, users=directory.users, sizes=sizes)
         resolved = replace(resolved, target=scenario.mechanism.epsilon or None)
-        summary = deployed_summary(resolved, blind, outcome, facts, directory, seconds, str(place))
+        summary, model = deployed_summary(resolved, blind, outcome, facts, directory, seconds, str(place))
         if place.is_dir() and not any(place.iterdir()):
             shutil.rmtree(place, ignore_errors=True)
         with RunFolder(place, private=not final.ships) as folder:
             folder.write_scenario(final)
-            write_results(folder, final, blind, outcome, summary, run=directory.run)
+            write_results(folder, final, blind, outcome, summary, model, run=directory.run)
         disk.settle(place)
 
     return write
@@ -108,12 +109,12 @@ def deployed_summary(
     directory: Directory,
     seconds: float,
     out: str,
-) -> Summary:
+) -> tuple[Summary, Model | None]:
     """As of a simulated run; what needs everyone's true label is null."""
     fitted = learned(resolved, dataset, outcome)
     found = Circumstances.of(outcome, resolved.plan.parameters, resolved.delta)
     table = _privacy(resolved, found, outcome, directory)
-    return Summary(
+    summary = Summary(
         **stated(resolved, outcome.warnings),
         **counted(outcome, facts.merged) | {"virtual_seconds": None},
         labels=directory.labels,
@@ -128,6 +129,7 @@ def deployed_summary(
         seconds=round(seconds, 3),
         out=out,
     )
+    return summary, fitted.model
 
 
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:

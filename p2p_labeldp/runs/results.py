@@ -15,9 +15,11 @@ from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.data.quality import cluster_shares, phi, psi, purity
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.learning import Reports, SoftmaxModel, learn
+from p2p_labeldp.learning import Model, Reports, SoftmaxModel, learn
+from p2p_labeldp.learning.model_file import FILE, StoredModel, write_model
 from p2p_labeldp.mechanisms.coins import SCHEME, randomness_of
 from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.model_card import model_card
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.runs.summary import Fault, Sizes, Summary
 from p2p_labeldp.scenario import Scenario
@@ -128,9 +130,22 @@ def quality(dataset: Dataset, outcome: Outcome) -> dict[str, Any]:
 
 
 def write_results(
-    folder: RunFolder, scenario: Scenario, dataset: Dataset, outcome: Outcome, summary: Summary, **facts: Any
+    folder: RunFolder,
+    scenario: Scenario,
+    dataset: Dataset,
+    outcome: Outcome,
+    summary: Summary,
+    model: Model | None,
+    **facts: Any,
 ) -> None:
     """Everything of a run folder but the scenario, the trace and, in simulations, the population."""
+    if model is not None:
+        content = write_model(StoredModel(model, dataset.schema, scenario.data.label_column))
+        facts["model_sha256"] = hashlib.sha256(content).hexdigest()
+        (folder.path / FILE).write_bytes(content)
+        shown = summary.shareable() if folder.private else summary
+        card = model_card(scenario, dataset.schema, shown, facts["model_sha256"])
+        (folder.path / files.CARD).write_text(card, encoding="utf-8")
     write_manifest(
         folder,
         scenario,

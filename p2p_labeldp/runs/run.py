@@ -16,6 +16,7 @@ from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.split import Workers
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.learning import Model
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
@@ -114,11 +115,11 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     if folder is not None:
         folder.write_scenario(resolved.scenario)
     executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
-    summary = _summary(asked, executed, known, clusters.merged, began, folder)
+    summary, model = _summary(asked, executed, known, clusters.merged, began, folder)
     if folder is not None:
         people = {"cluster": executed.outcome.clusters, "true_label": dataset.labels}
         folder.write_arrays(files.POPULATION, keep=True, **people)
-        write_results(folder, resolved.scenario, dataset, executed.outcome, summary)
+        write_results(folder, resolved.scenario, dataset, executed.outcome, summary, model)
     return Run(resolved.scenario, dataset, executed.outcome, summary, executed.assignments)
 
 
@@ -131,7 +132,7 @@ def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> 
 
 def _summary(
     asked: _Asked, executed: Executed, known: Shared, merged: int, began: float, folder: RunFolder | None
-) -> Summary:
+) -> tuple[Summary, Model | None]:
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
@@ -150,7 +151,7 @@ def _summary(
     if executed.assignments and asked.measure is not None:
         asked.tell("attacks", 0, 0)
         attacks = asked.measure(executed)
-    return Summary(
+    summary = Summary(
         **stated(resolved, outcome.warnings),
         **counted(outcome, merged),
         labels=len(dataset.classes),
@@ -170,3 +171,4 @@ def _summary(
         seconds=round(time.perf_counter() - began, 3),
         out=str(folder.place) if folder is not None else None,
     )
+    return summary, fitted.model

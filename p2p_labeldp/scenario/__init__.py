@@ -19,6 +19,7 @@ from p2p_labeldp.scenario.reading import (
     replace,
 )
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Number, OneOf, Switch, Text, Whole
+from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
     EXCHANGES,
@@ -63,6 +64,7 @@ __all__ = [
     "OneOf",
     "Privacy",
     "Scenario",
+    "Schema",
     "Switch",
     "Text",
     "Whole",

@@ -12,6 +12,7 @@ from typing import Any
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.rules import Rule
+from p2p_labeldp.scenario.schema import Schema, read_schema
 from p2p_labeldp.scenario.sections import (
     Clusters,
     Coins,
@@ -39,7 +40,8 @@ def documentation() -> Iterator[tuple[str, Any, str, str]]:
     """Every key as (dotted name, default, what is allowed, what it means)."""
     for section, cls in SECTIONS.items():
         for item in dataclasses.fields(cls):
-            yield f"{section}.{key_of(item)}", item.default, str(item.metadata["rule"]), item.metadata["doc"]
+            default = "" if isinstance(item.default, Schema) else item.default
+            yield f"{section}.{key_of(item)}", default, str(item.metadata["rule"]), item.metadata["doc"]
 
 
 def entry_documentation() -> Iterator[tuple[str, Any, str, str]]:
@@ -218,10 +220,12 @@ def _checked(section: str, name: str | None, value: Any) -> Any:
 def _allowed(item: dataclasses.Field[Any], value: Any, shown: str) -> Any:
     rule: Rule = item.metadata["rule"]
     kind: type = type(item.default)
+    if kind is Schema and isinstance(value, dict):
+        return read_schema(value)
     typed = type(value) is kind or (kind is float and type(value) is int) or (kind is tuple and type(value) is list)
     if not typed or not rule.allows(value):
         raise RequestError(f"{shown} = {_show(value)} is not allowed; it must be {rule}")
-    return kind(value)
+    return value if kind is Schema else kind(value)
 
 
 def _field(section: str, name: str) -> dataclasses.Field[Any]:

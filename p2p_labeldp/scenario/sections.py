@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
+from p2p_labeldp.scenario.schema import NO_SCHEMA, Schema, SchemaTable
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Data:
         -1,
         Whole(-1, MAX_SEED),
         "seed of the public part alone: users, test examples and where k-means starts; -1: coins.seed",
+    )
+    schema: Schema = key(  # noqa: RUF009 - it cannot be changed
+        NO_SCHEMA, SchemaTable(), "what every column of a table may hold; features are made from it"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
+from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
     MECHANISMS,
@@ -137,7 +138,11 @@ class Scenario:
     def tables(self) -> dict[str, dict[str, Any]]:
         """Every section as a table of its keys."""
         found = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return {name: dataclasses.asdict(part) for name, part in found.items() if name not in ARRAYS}
+        return {
+            name: {item.name: getattr(part, item.name) for item in dataclasses.fields(part)}
+            for name, part in found.items()
+            if name not in ARRAYS
+        }
 
     def to_toml(self, *, seed: bool = True) -> str:
         """The scenario with every default filled in, as TOML that reads back to an equal one.
@@ -150,9 +155,12 @@ class Scenario:
                 continue
             if section == "mechanism" and self.mechanism.epsilon > 0:
                 del table["alpha"]  # it follows from epsilon, and a file names one of the two
+            schema: Schema | None = table.pop("schema", None)  # a table of its own behind the others
             lines.append(f"[{section}]")
             lines += [f"{name.rstrip('_')} = {_as_toml(value)}" for name, value in table.items()]
             lines.append("")
+            if schema:
+                lines += [*schema.to_toml(), ""]
         for array, (naming, _) in ARRAYS.items():
             for entry in getattr(self, array):
                 lines += [f"[[{array}]]", f"{naming} = {_as_toml(entry.name)}"]
@@ -180,4 +188,6 @@ class Scenario:
 
 def _as_toml(value: Any) -> str:
     """A JSON string, number or boolean is a TOML one too, but for the delete character."""
+    if isinstance(value, Schema):
+        return value.to_json()
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -49,8 +49,8 @@ def test_a_run_prints_a_table_and_leaves_a_folder(command: Command, scenario: Pa
         assert word in out
     folder = tmp_path / "runs" / "scenario"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "manifest.json", "population.npz", "report.html", "reports.npz", "scenario.toml", "summary.json",
-        "trace.msgpack",
+        "manifest.json", "model-card.md", "model.npz", "population.npz", "report.html", "reports.npz", "scenario.toml",
+        "summary.json", "trace.msgpack",
     ]  # fmt: skip
     assert load_scenario(folder / "scenario.toml") == load_scenario(scenario).settled()
 

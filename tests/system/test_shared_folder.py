@@ -136,7 +136,8 @@ def test_a_label_that_nobody_reported_changes_no_byte_outside_the_private_folder
 
 def test_what_tells_of_single_people_is_in_the_private_folder_alone(made: Path) -> None:
     assert {path.name for path in made.iterdir()} == {
-        "manifest.json", "private", "report.html", "reports.npz", "scenario.toml", "summary.json",
+        "manifest.json", "model-card.md", "model.npz", "private", "report.html", "reports.npz", "scenario.toml",
+        "summary.json",
     }  # fmt: skip
     assert {path.name for path in (made / PRIVATE).iterdir()} == PEOPLE
     assert stat.S_IMODE((made / PRIVATE).stat().st_mode) == 0o700
