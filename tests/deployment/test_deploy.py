@@ -86,7 +86,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # The whole deployment.
 
 
-@pytest.mark.parametrize("hosts", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hosts", [2, *(pytest.param(hosts, marks=pytest.mark.slow) for hosts in (1, 4))])
 def test_any_number_of_hosts_gives_what_run_gives_and_no_label_shows(
     hosts: int,
     words: Path,

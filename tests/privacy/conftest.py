@@ -6,7 +6,7 @@ and how many reports were kept, so worlds are listed once and weighed for any al
 """
 
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -88,20 +88,28 @@ def _outcomes(view, users, labels, rounds, colluders, first, second, others):
     return np.split(numbered, 2)
 
 
-def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0):
-    """The largest hockey-stick divergence over all labels of the others and both directions."""
-    worlds = _worlds(users, labels, rounds)
-    weights = worlds.weights(alpha, theta)
-    worst = 0.0
+@lru_cache(maxsize=4)
+def _pairs(view, users, labels, rounds, colluders, alpha, theta):
+    """The distributions of what is seen with one label of the victim and with another, for all labels of the others."""
+    weights = _worlds(users, labels, rounds).weights(alpha, theta)
+    pairs = []
     for others in product(range(labels), repeat=users - 1):
-        for first, second in product(range(labels), repeat=2):
-            if first == second:
-                continue
+        for first, second in combinations(range(labels), 2):
             one, two = _outcomes(view, users, labels, rounds, colluders, first, second, others)
             size = int(max(one.max(), two.max())) + 1
-            distribution, other = np.bincount(one, weights, size), np.bincount(two, weights, size)
-            worst = max(worst, float(np.maximum(0, distribution - np.exp(epsilon) * other).sum()))
-    return worst
+            pairs.append((np.bincount(one, weights, size), np.bincount(two, weights, size)))
+    return pairs
+
+
+def _hockey_stick(one, two, epsilon):
+    """The larger of both directions."""
+    return max(float(np.maximum(0, p - np.exp(epsilon) * q).sum()) for p, q in ((one, two), (two, one)))
+
+
+def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0):
+    """The largest hockey-stick divergence over all labels of the others and both directions."""
+    pairs = _pairs(view, users, labels, rounds, colluders, alpha, theta)
+    return max(_hockey_stick(one, two, epsilon) for one, two in pairs)
 
 
 @pytest.fixture
@@ -112,20 +120,12 @@ def enumerated():
 
 def fresh_delta(view, users, alpha, theta, epsilon, rounds, *, labels=2, colluders=0):
     """The same over rounds that flip anew each: the distributions of one round, multiplied out."""
-    worlds = _worlds(users, labels, 1)
-    weights = worlds.weights(alpha, theta)
     worst = 0.0
-    for others in product(range(labels), repeat=users - 1):
-        for first, second in product(range(labels), repeat=2):
-            if first == second:
-                continue
-            one, two = _outcomes(view, users, labels, 1, colluders, first, second, others)
-            size = int(max(one.max(), two.max())) + 1
-            once = np.bincount(one, weights, size), np.bincount(two, weights, size)
-            distribution, other = np.ones(1), np.ones(1)
-            for _ in range(rounds):
-                distribution, other = np.outer(distribution, once[0]).ravel(), np.outer(other, once[1]).ravel()
-            worst = max(worst, float(np.maximum(0, distribution - np.exp(epsilon) * other).sum()))
+    for once in _pairs(view, users, labels, 1, colluders, alpha, theta):
+        one, two = np.ones(1), np.ones(1)
+        for _ in range(rounds):
+            one, two = np.outer(one, once[0]).ravel(), np.outer(two, once[1]).ravel()
+        worst = max(worst, _hockey_stick(one, two, epsilon))
     return worst
 
 

@@ -8,8 +8,8 @@ import json
 import random
 import re
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from deployment_model import Model
@@ -130,18 +130,10 @@ def test_a_learner_to_whom_clusters_released_nothing_says_which_and_ends_with_st
 def test_deploy_says_which_clusters_were_withheld_and_ends_with_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Lossy(local.LocalDeployment):
-        """A deployment of which the learner said that clusters were withheld."""
-
-        async def run(self, progress: Any = None) -> None:
-            await super().run(progress)
-            summary = self.work / "learner" / "summary.json"
-            summary.write_text(json.dumps(json.loads(summary.read_text()) | {"withheld": [1, 3]}))
-
-    monkeypatch.setattr(local, "LocalDeployment", Lossy)
-    small = tmp_path / "small.toml"
-    small.write_text('[data]\nname = "synthetic"\nusers = 40\n[clusters]\ncount = 2\nminimum_size = 5\n')
-    assert main(["deploy", str(small), "--hosts", "1", "--no-report", "--out", str(tmp_path / "run"), "--json"]) == 1
+    finished = run(replace(TARGET, mechanism__epsilon=0.0), engine="vectorized")
+    withheld = msgspec.structs.replace(finished.summary, withheld=(1, 3))
+    monkeypatch.setattr(local, "deploy", lambda *_, **__: withheld)
+    assert main(["deploy", "quickstart", "--hosts", "1", "--no-report", "--out", str(tmp_path / "run"), "--json"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["withheld"] == [1, 3]
     assert said.err.startswith("p2p-labeldp: clusters 1, 3 have released nothing: ")
