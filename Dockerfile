@@ -4,8 +4,8 @@ FROM python:3.12-slim AS base
 # Compose mounts a volume over each of these folders; a new volume takes over owner and mode.
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin labeldp \
     && install -d -o 10001 -g 10001 -m 0700 \
-        /certs /enrolment /join /state /results /trace /authority \
-        /hand-out/coordinator /hand-out/learner /hand-out/auditor /hand-out/enrolment /hand-out/join
+        /certs /state /results /trace /authority \
+        /hand-out/coordinator /hand-out/learner /hand-out/auditor /hand-out/users-1 /hand-out/users-2 /hand-out/users-3
 
 # A package index or an authority of your own goes in as a build secret, and stays out of the image:
 #   docker build --secret id=pip.conf,src=FILE --secret id=ca.pem,src=FILE -t p2p-labeldp .

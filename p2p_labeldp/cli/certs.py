@@ -13,6 +13,7 @@ from p2p_labeldp.cli.output import Json, console, print_json
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.certificates import Described
+    from p2p_labeldp.deployment.invitations import Entry
 
 app = typer.Typer(
     help="Make, renew and show the certificates by which nodes know each other.",
@@ -21,6 +22,8 @@ app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder with a subfolder for every node.")]
+Enrolment = Annotated[Path, typer.Argument(metavar="ENROLMENT", help="The coordinator's folder of the same name.")]
+Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Those that wait: names of sites, or keys.")]
 Days = Annotated[int, typer.Option("--days", help="How long the certificates are valid, 1 to 3650 days.")]
 
 
@@ -34,13 +37,15 @@ def init(
     days: Days = 365,
     as_json: Json = False,
 ) -> None:
-    """Make an authority, a join token, and a certificate for every node."""
+    """Make an authority, and a certificate for every node."""
     from p2p_labeldp.deployment.certificates import init_certificates
 
     init_certificates(folder, hosts, days)
     _show(folder, as_json)
     if not as_json:
-        console.print("\nGive each node its own subfolder, and join to user hosts that are to enrol.", soft_wrap=True)
+        console.print(
+            "\nGive each node its own subfolder; certs invite makes more, for hosts that are to enrol.", soft_wrap=True
+        )
         console.print("Keep authority to yourself: it is needed to renew, and by no node.", soft_wrap=True)
 
 
@@ -57,6 +62,89 @@ def renew(folder: Folder, days: Days = 365, as_json: Json = False) -> None:
 def show(folder: Folder, as_json: Json = False) -> None:
     """Show whose certificates there are, and until when they are valid."""
     _show(folder, as_json)
+
+
+@app.command("invite")
+def invite(
+    folder: Folder,
+    sites: Annotated[list[str], typer.Argument(metavar="SITE...", help="Names of the sites, one host each.")],
+    days: Annotated[int, typer.Option("--days", help="How long the invitation is good for, 1 to 3650 days.")] = 7,
+    certificate_days: Annotated[
+        int, typer.Option("--certificate-days", help="How long the host's certificate will be, 1 to 3650 days.")
+    ] = 30,
+    as_json: Json = False,
+) -> None:
+    """Write join-SITE: what a host of that site needs to get its certificate from the coordinator, once."""
+    from p2p_labeldp.deployment import invitations
+
+    places = [str(invitations.invite(folder, site, days, certificate_days)) for site in sites]
+    if as_json:
+        print_json({"folders": places})
+        return
+    for place in places:
+        console.print(f"{place}: give it to that site and nobody else", soft_wrap=True)
+
+
+@app.command("sites")
+def sites(enrolment: Enrolment, as_json: Json = False) -> None:
+    """Show who has enrolled, and who waits for approval."""
+    from p2p_labeldp.deployment.invitations import Register
+
+    entries = Register(enrolment).entries()
+    if as_json:
+        print_json({"sites": [_as_row(entry) for entry in entries]})
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("site", "state", "key", "serial", "valid until"):
+        table.add_column(column, overflow="fold")
+    for entry in entries:
+        table.add_row(*_as_row(entry).values())
+    console.print(table)
+
+
+@app.command("approve")
+def approve(enrolment: Enrolment, names: Names) -> None:
+    """Let hosts that wait for approval have their certificates."""
+    _decide(enrolment, names, True)
+
+
+@app.command("deny")
+def deny(enrolment: Enrolment, names: Names) -> None:
+    """Refuse hosts that wait for approval."""
+    _decide(enrolment, names, False)
+
+
+@app.command("revoke")
+def revoke(
+    folder: Folder,
+    who: Annotated[list[str], typer.Argument(metavar="WHO...", help="Nodes of the folder, or serial numbers in hex.")],
+) -> None:
+    """Put certificates on the list of those that no longer count, and the list into every node's folder."""
+    from p2p_labeldp.deployment import revocation
+
+    for each in who:
+        console.print(f"{each}: certificate {revocation.revoke(folder, each):x} no longer counts", soft_wrap=True)
+    console.print("\nHand revoked.pem out to the nodes; those that run read it within seconds.", soft_wrap=True)
+
+
+def _decide(enrolment: Path, names: list[str], approved: bool) -> None:
+    from p2p_labeldp.deployment.invitations import Register
+
+    register = Register(enrolment)
+    for name in names:
+        entry = register.decide(name, approved)
+        console.print(f"{entry.site} with key {entry.key}: {entry.state}", soft_wrap=True)
+
+
+def _as_row(entry: Entry) -> dict[str, str]:
+    leaf = entry.certificate
+    return {
+        "site": entry.site,
+        "state": entry.state,
+        "key": entry.key,
+        "serial": "" if leaf is None else f"{leaf.serial_number:x}",
+        "not_after": "" if leaf is None else leaf.not_valid_after_utc.isoformat(),
+    }
 
 
 def _show(folder: Path, as_json: bool) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from p2p_labeldp.network.credentials import require_private
+
 
 class LogFile(Protocol):
     """A file that only grows."""
@@ -59,6 +61,8 @@ class RealDisk:
     def open_log(self, path: Path) -> LogFile:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = not path.exists()
+        if path.is_file():
+            require_private(path)  # it holds coins
         file = _RealLog(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600))
         if new:
             _sync(path.parent)

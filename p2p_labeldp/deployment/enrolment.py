@@ -1,4 +1,6 @@
-"""How a user host without a certificate gets one: it shows a join token, the coordinator's enrolment authority signs.
+"""How a user host gets its certificate: it shows an invitation, the coordinator's enrolment authority signs.
+
+A host whose certificate nears its end shows that instead, and gets the next one for the same name and as long.
 
 That the coordinator may admit hosts adds nothing to what it is trusted with: it deals the shares and tells
 everyone which certificate speaks for which users. Its enrolment authority cannot make a coordinator, learner or
@@ -14,20 +16,25 @@ from typing import Any
 import msgspec
 import trio
 
-from p2p_labeldp.deployment.certificates import check_token, make_request, read_token, sign_request, store_certificate
+from p2p_labeldp.deployment.invitations import NotYet, Register, check_token, read_secret, read_token
 from p2p_labeldp.deployment.limiter import ConnectionLimiter
 from p2p_labeldp.deployment.parts import Log
+from p2p_labeldp.deployment.signing import make_request, own_key_digest, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.network.addresses import parse_address
+from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
 from p2p_labeldp.protocol.messages import Refused
 
 MAX_REQUEST = 32 << 10  # bytes: a token and a signing request, which takes about 500
 LIMIT = 10.0  # seconds for one exchange
 MOST = 64  # exchanges at once
-MAX_PAUSE = 2.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds before knocking again
 
 
 class Enrol(msgspec.Struct, frozen=True, array_like=True, tag="enrol", forbid_unknown_fields=True):
+    """``token`` is empty where a certificate is shown instead."""
+
     token: str
     request: bytes
 
@@ -40,28 +47,69 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="rejected", for
     reason: str
 
 
+class Waits(msgspec.Struct, frozen=True, array_like=True, tag="waits", forbid_unknown_fields=True):
+    """A person has to decide; ask again."""
+
+    reason: str
+
+
+Answer = Enrolled | Rejected | Waits
+
 _LOST = (OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError)
-_answers = msgspec.msgpack.Decoder(Enrolled | Rejected)
+_answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+
+
+class Desk:
+    """What the coordinator goes by when someone wants a certificate."""
+
+    def __init__(self, authority: Path, allowed: frozenset[str] | None = None, approve: bool = False) -> None:
+        """``authority`` is the folder ``certs init`` calls enrolment; ``approve``, whether a person decides."""
+        self._authority = authority
+        self._allowed = allowed
+        self._approve = approve
+        self._secret = read_secret(authority)
+        self._register = Register(authority)
+        self._register.prepare()
+
+    def answer(self, asked: Enrol, shown: Identity | None) -> tuple[Answer, str]:
+        """What to say to a request, and the name of the site where it is known. ``shown`` is the peer's certificate."""
+        site = ""
+        try:
+            if asked.token:
+                invitation = check_token(self._secret, asked.token)
+                site = self._may_join(invitation.site)
+                return Enrolled(self._register.enrol(invitation, asked.request, self._approve)), site
+            if shown is None or shown.role != "users":
+                raise ValueError("neither a join token nor a user host's certificate was shown")
+            site = self._may_join(shown.name)
+            return Enrolled(sign_request(self._authority, asked.request, site, shown.days)), site
+        except NotYet as reason:
+            return Waits(str(reason)), site
+        except ValueError as error:
+            return Rejected(str(error)), site
+
+    def _may_join(self, site: str) -> str:
+        if self._allowed is not None and site not in self._allowed:
+            raise ValueError(f"{site} is not on the coordinator's list of hosts that may join")
+        return site
 
 
 async def serve_enrolment(
-    host: str,
-    port: int,
-    authority: Path,
+    address: str,
+    desk: Desk,
     certificates: Path,
     log: Log,
     sockets: Sockets | None = None,
     *,
     task_status: Any = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Sign for whoever has the token, until cancelled; ``authority`` is the folder ``certs init`` calls enrolment.
+    """Sign for whoever may have a certificate, until cancelled.
 
     The coordinator shows its own certificate, in ``certificates``; who enrols has none to show yet.
     """
-    token = read_token(authority)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
+    own = Credentials.load(certificates)
+    context = own.server
+    context.verify_mode = ssl.CERT_OPTIONAL
     limiter = ConnectionLimiter(LIMIT, MOST)
     network = sockets or TcpSockets()
 
@@ -75,9 +123,13 @@ async def serve_enrolment(
             with limiter.admitted():
                 await tls.handshake()
                 asked = msgspec.msgpack.decode(await _read(tls), type=Enrol)
-                answer = _answer(authority, token, asked)
-                reason = {"reason": answer.reason} if isinstance(answer, Rejected) else {}
-                log("refused" if reason else "enrolled", address=address, kind="enrolment", **reason)
+                try:
+                    answer, site = desk.answer(asked, None if asked.token else own.require_current(tls.identity()))
+                except Refused as refused:
+                    answer, site = Rejected(refused.detail), ""
+                event = {Enrolled: "enrolled", Waits: "approval", Rejected: "refused"}[type(answer)]
+                reason = {} if isinstance(answer, Enrolled) else {"reason": answer.reason}
+                log(event, address=address, kind="enrolment", **({"host": site} if site else {}), **reason)
                 await _write(tls, msgspec.msgpack.encode(answer))
         except (*_LOST, ValueError, RecursionError) as error:
             log("refused", address=address, kind="enrolment", fault=type(error).__name__)
@@ -86,37 +138,41 @@ async def serve_enrolment(
         finally:
             await trio.aclose_forcefully(stream)
 
-    listeners = await network.listen(host, port)
+    listeners = await network.listen(*parse_address(address))
     task_status.started(network.place_of(listeners[0]))
     await trio.serve_listeners(exchange, listeners)
 
 
-def _answer(authority: Path, token: str, asked: Enrol) -> Enrolled | Rejected:
-    if not check_token(token, asked.token):
-        return Rejected("the join token is wrong")
-    try:
-        return Enrolled(sign_request(authority, asked.request))
-    except ValueError as error:
-        return Rejected(f"the request is not one to sign: {error}")
+async def enrol(
+    folder: Path,
+    join: Path,
+    address: str,
+    limit: float,
+    log: Log,
+    sockets: Sockets | None = None,
+    renewal: bool = False,
+) -> None:
+    """Get a certificate for this host into ``folder``; ``join`` holds ca.pem and the token.
 
-
-async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log, sockets: Sockets | None = None) -> None:
-    """Get a certificate for this host into ``folder``; ``join`` holds ca.pem and the token."""
+    With ``renewal`` the certificate in ``folder`` is shown in place of the token.
+    """
     try:
         authority = (join / "ca.pem").read_bytes()
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(join / "ca.pem"))
     except (OSError, ValueError) as error:
         raise RequestError(f"--join {join}: cannot be used: {error}") from None
-    token = read_token(join)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
-    request = make_request(folder)
-    host, _, port = address.rpartition(":")
-    pause, noted = 0.1, ""
-    with trio.move_on_after(limit):
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if renewal:
+        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    asked = Enrol("" if renewal else read_token(join), make_request(folder))
+    place = parse_address(address)
+    pause, noted = FIRST_PAUSE, ""
+    with trio.move_on_after(limit) as scope:
         while True:
             try:
-                answer = await _ask(sockets or TcpSockets(), context, host, int(port), Enrol(token, request))
+                answer = await _ask(sockets or TcpSockets(), context, *place, asked)
             except (*_LOST, ValueError, RecursionError, Refused) as error:
                 why = str(error) or type(error).__name__
                 if why != noted:  # one line, however often it has to knock
@@ -127,6 +183,13 @@ async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log, 
                 continue
             if isinstance(answer, Rejected):
                 raise RequestError(f"deployment.enrolment = {address}: {answer.reason}")
+            if isinstance(answer, Waits):
+                if noted != answer.reason:
+                    noted = answer.reason
+                    log("approval", address=address, reason=f"a person has to approve key {own_key_digest(folder)}")
+                scope.deadline = trio.current_time() + limit  # people take their time; the token's end is theirs too
+                await trio.sleep(MAX_PAUSE)
+                continue
             try:
                 store_certificate(folder, answer.chain, authority)
             except ValueError as error:
@@ -136,7 +199,7 @@ async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log, 
     raise RunError(f"nobody enrolled this host at {address} within {limit:g} seconds")
 
 
-async def _ask(sockets: Sockets, context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> Enrolled | Rejected:
+async def _ask(sockets: Sockets, context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> Answer:
     with trio.fail_after(LIMIT):
         stream = await sockets.connect(host, port)
         tls = sockets.secure(stream, context, server_side=False)
@@ -145,8 +208,7 @@ async def _ask(sockets: Sockets, context: ssl.SSLContext, host: str, port: int, 
             if tls.identity().role != "coordinator":
                 raise ValueError("not the coordinator")
             await _write(tls, msgspec.msgpack.encode(asked))
-            answer: Enrolled | Rejected = _answers.decode(await _read(tls))
-            return answer
+            return _answers.decode(await _read(tls))
         finally:
             await trio.aclose_forcefully(stream)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from p2p_labeldp.deployment.agreement import differences
 from p2p_labeldp.deployment.items import MAX_BODY, Directory, Holder, Join, encode_item
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.network.tls import parse_address
+from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.protocol.messages import MAX_FEATURES, MAX_LABELS, Fault, Refused
 from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario

@@ -26,8 +26,9 @@ from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.coordinating import TRACING, WRITING, CoordinatorPart
-from p2p_labeldp.deployment.enrolment import serve_enrolment
+from p2p_labeldp.deployment.enrolment import Desk, serve_enrolment
 from p2p_labeldp.deployment.health import serve_health
+from p2p_labeldp.deployment.invitations import read_allowed
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.logs import Logger
@@ -37,6 +38,7 @@ from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.network.addresses import EVERYWHERE, format_address, parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Barred, Open, Parting
 from p2p_labeldp.network.tls import Transport
@@ -82,7 +84,10 @@ class Node:
             raise RequestError(f"--certs {certificates}: the certificate is a {me.role}'s, not a {role}'s")
         self.log = logger or Logger(me.name)
         self.log.node = me.name
-        self._enrolment = enrolment
+        self._allowed = read_allowed(scenario.deployment.allow) if role == "coordinator" else None
+        self._desk = None
+        if role == "coordinator" and enrolment is not None:
+            self._desk = Desk(enrolment, self._allowed, scenario.deployment.approve)
         secret = (certificates / "key.pem").read_bytes()
         self.journal = Journal(state, owner=me.fingerprint, secret=secret, disk=self._world.disk)
         if self.journal.dropped:
@@ -204,16 +209,17 @@ class Node:
             listen = self.journal.fact("listen", listen)
         async with trio.open_nursery() as nursery:
             host, port = await nursery.start(self._transport.run, listen)
-            address = f"{host}:{port}"
+            address = format_address(host, port)
             if listen.endswith(":0"):
-                self.journal.replace_fact("listen", f"{listen.rpartition(':')[0]}:{port}")
+                self.journal.replace_fact("listen", format_address(parse_address(listen)[0], port))
             self.journal.commit()
             await self._serve_others(nursery)
             self.log("listening", listen=address, role=self.role)
             if started is not None:
                 started(address)
             if self.role == "users" and not self._joined:
-                await self._do([Entry(self._world.time(), JOINED, name=f"{self._advertised(host)}:{port}")])
+                entry = Entry(self._world.time(), JOINED, name=format_address(self._advertised(host), port))
+                await self._do([entry])
             await self._play()
             await self._farewell()
             nursery.cancel_scope.cancel()
@@ -227,8 +233,7 @@ class Node:
 
     def _advertised(self, host: str) -> str:
         """Under which name others reach this node, which listens at ``host``."""
-        everywhere = host in ("0.0.0.0", "::")
-        return self.scenario.deployment.advertise or (self._world.hostname() if everywhere else host)
+        return self.scenario.deployment.advertise or (self._world.hostname() if host in EVERYWHERE else host)
 
     @property
     def withheld(self) -> list[int]:
@@ -238,19 +243,17 @@ class Node:
     async def _serve_others(self, nursery: trio.Nursery) -> None:
         deployment = self.scenario.deployment
         if deployment.health:
-            host, _, port = deployment.health.rpartition(":")
             with _address_errors("health", deployment.health):
-                await nursery.start(serve_health, host, int(port), self.health, self._world.sockets)
-        if self.role == "coordinator" and self._enrolment is not None:
-            host, _, port = deployment.enrolment.rpartition(":")
-            if deployment.listen:
-                host = deployment.listen.rpartition(":")[0]
+                await nursery.start(serve_health, *parse_address(deployment.health), self.health, self._world.sockets)
+        if self._desk is not None:
+            host, port = parse_address(deployment.enrolment)
+            if deployment.listen:  # at the same interface
+                host = parse_address(deployment.listen)[0]
             with _address_errors("enrolment", deployment.enrolment):
                 await nursery.start(
                     serve_enrolment,
-                    host,
-                    int(port),
-                    self._enrolment,
+                    format_address(host, port),
+                    self._desk,
                     self._certificates,
                     self.log,
                     self._world.sockets,
@@ -341,6 +344,7 @@ class Node:
         if now - self._watched < TICK:
             return
         self._watched = now
+        self._transport.drop_revoked()
         connected = self._transport.connected
         if self.role == "coordinator" or "coordinator" in connected:
             self._last_seen = now
@@ -417,6 +421,9 @@ class Node:
         if peer.key in part.shunned:
             raise Barred(Parting.SHUNNED, Fault.MISDIRECTED, SHUNNED)
         if isinstance(part, CoordinatorPart):
+            if self._allowed is not None and not self._allowed & {peer.name, peer.fingerprint}:
+                detail = f"{peer.name} is not on the coordinator's list of hosts that may join"
+                raise Barred(Parting.NOT_ALLOWED, Fault.MISDIRECTED, detail)
             if not part.may_join(peer.key):
                 raise Barred(Parting.DEALT, Fault.MISDIRECTED, "shares are dealt already, and this host has none")
         elif part.shares is None or peer.key not in part.shares.by_key:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from p2p_labeldp.deployment.enrolment import enrol
+from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario
 
+RENEW_BELOW = 1 / 3  # of a certificate's life left
 INTERRUPTED = "interrupted; started again with the same --state it resumes where it left off"
 
 
@@ -24,8 +28,8 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
     certificates = Path(settings.certs)
     logger = Logger(role)
     try:
-        if role == "users" and settings.join and not (certificates / "cert.pem").exists():
-            trio.run(enrol, certificates, Path(settings.join), settings.enrolment, settings.away_limit, logger)
+        if role == "users" and settings.join:
+            _get_certificate(certificates, scenario, logger)
         node = Node(
             role,
             scenario,
@@ -46,6 +50,25 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
         raise
     except Exception as error:
         raise _said(BaseExceptionGroup("", [error]), logger) from None
+
+
+def _get_certificate(folder: Path, scenario: Scenario, logger: Logger) -> None:
+    """Enrol where there is no certificate or its time is over; renew one that is old, between studies.
+
+    A journal is of one certificate, so that one is kept while there is a journal.
+    """
+    settings = scenario.deployment
+    left = life_left(folder)
+    renewal = 0 < left < RENEW_BELOW and not (Path(settings.state) / FILE).exists()
+    if left > 0 and not renewal:
+        return
+    request = partial(enrol, renewal=renewal)
+    try:
+        trio.run(request, folder, Path(settings.join), settings.enrolment, settings.away_limit, logger)
+    except (RequestError, RunError) as error:
+        if not renewal:
+            raise
+        logger("warning", warning=f"the certificate is old and could not be renewed: {error}")  # but good for now
 
 
 def _said(group: BaseExceptionGroup[BaseException], logger: Logger) -> BaseException:

@@ -7,15 +7,18 @@ import hashlib
 import os
 import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.words import why
 from p2p_labeldp.protocol.messages import Fault, Refused
 
-AUTHORITY = "p2p-labeldp authority"
+REVOKED = "revoked.pem"
 _IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|users):([a-z0-9-]{1,64})")
 
 
@@ -26,6 +29,9 @@ class Identity:
     role: str
     name: str
     fingerprint: str
+    serial: int = 0
+    days: int = 0
+    """For how long the certificate was made."""
 
     @property
     def key(self) -> str:
@@ -35,8 +41,8 @@ class Identity:
 def identity_of(connection: ssl.SSLObject) -> Identity:
     """Who is at the other end, from a certificate that has been verified.
 
-    The enrolment authority signs for whoever holds a token, so what the root did not sign itself may
-    speak for a user host and for nobody else.
+    The enrolment authority signs for whoever holds an invitation, so what the root in ``ca.pem`` did not sign itself
+    may speak for a user host and for nobody else. The signature was verified, so the issuer's name tells the two apart.
     """
     certificate: dict[str, Any] | None = connection.getpeercert()
     encoded = connection.getpeercert(binary_form=True)
@@ -46,11 +52,54 @@ def identity_of(connection: ssl.SSLObject) -> Identity:
     found = _IDENTITY.fullmatch(names[0]) if len(names) == 1 else None
     if found is None:
         raise Refused(Fault.MALFORMED, "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
-    issuer = {name: value for part in certificate.get("issuer", ()) for name, value in part}
-    if issuer.get("commonName") != AUTHORITY and found[1] != "users":
+    roots = [root.get("subject") for root in connection.context.get_ca_certs()]
+    if found[1] != "users" and certificate.get("issuer") not in roots:
         detail = f"a certificate for the {found[1]} that the root authority did not sign itself"
         raise Refused(Fault.MISDIRECTED, detail)
-    return Identity(found[1], found[2], hashlib.sha256(encoded).hexdigest())
+    began, until = (ssl.cert_time_to_seconds(certificate[name]) for name in ("notBefore", "notAfter"))
+    fingerprint, serial = hashlib.sha256(encoded).hexdigest(), int(certificate["serialNumber"], 16)
+    return Identity(found[1], found[2], fingerprint, serial, max(1, (until - began) // 86400))
+
+
+class RevocationList:
+    """The certificates that no longer count: ``revoked.pem``, a CRL that the root in ``ca.pem`` has signed.
+
+    It is read again when the file changes, so that it can be handed to nodes while they run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._authority = folder / REVOKED, folder / "ca.pem"
+        self._seen: tuple[int, int] | None = None
+        self._serials: frozenset[int] = frozenset()
+
+    def refresh(self) -> bool:
+        """Whether there is a newer list. One that cannot be used is a RequestError, and the old one stays."""
+        try:
+            found = self._file.stat()
+        except OSError:
+            return False
+        if (found.st_mtime_ns, found.st_size) == self._seen:
+            return False
+        try:
+            listed = x509.load_pem_x509_crl(self._file.read_bytes())
+            root = x509.load_pem_x509_certificate(self._authority.read_bytes())
+            signed = listed.is_signature_valid(root.public_key())  # type: ignore[arg-type]
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+            raise RequestError(f"{self._file}: not a revocation list in PEM form") from None
+        if not signed or listed.issuer != root.subject:
+            raise RequestError(f"{self._file}: not signed by the authority in ca.pem")
+        self._serials = frozenset(entry.serial_number for entry in listed)
+        self._seen = found.st_mtime_ns, found.st_size
+        return True
+
+    def __contains__(self, identity: Identity) -> bool:
+        return identity.serial in self._serials
+
+
+def require_private(path: Path) -> None:
+    """Secrets are their owner's alone; a file that others may read or write is refused."""
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise RequestError(f"{path}: others may read it; chmod 600 makes it yours alone")
 
 
 @dataclass(frozen=True)
@@ -60,6 +109,15 @@ class Credentials:
     identity: Identity
     server: ssl.SSLContext
     client: ssl.SSLContext
+    revoked: RevocationList = field(compare=False)
+
+    def require_current(self, found: Identity) -> Identity:
+        """A peer as its certificate names it; Refused where that was revoked."""
+        with contextlib.suppress(RequestError):  # the list that was good stays in force
+            self.revoked.refresh()
+        if found in self.revoked:
+            raise Refused(Fault.MISDIRECTED, f"the certificate of {found.name} was revoked")
+        return found
 
     @classmethod
     def load(cls, folder: Path) -> Credentials:
@@ -68,19 +126,23 @@ class Credentials:
         for path in (ca, certificate, key):
             try:
                 text = path.read_text(encoding="ascii")
-                mode = path.stat().st_mode
             except OSError as error:
                 raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
             except ValueError:
                 text = ""
             if "-----BEGIN " not in text:
                 raise RequestError(f"{path}: not in PEM form")
-            if path == key and os.name == "posix" and mode & 0o077:
-                raise RequestError(f"{path}: others may read it; chmod 600 makes it yours alone")
+            if path == key:
+                require_private(path)
         server = _context(ssl.PROTOCOL_TLS_SERVER, ca, certificate, key)
         server.num_tickets = 0  # nobody resumes a connection here, so no tickets
         client = _context(ssl.PROTOCOL_TLS_CLIENT, ca, certificate, key)
-        return cls(_look_at_oneself(server, client, certificate), server, client)
+        revoked = RevocationList(folder)
+        revoked.refresh()
+        own = _look_at_oneself(server, client, certificate)
+        if own in revoked:
+            raise RequestError(f"{certificate}: was revoked; ask for another one")
+        return cls(own, server, client, revoked)
 
 
 def _context(protocol: int, ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
@@ -88,6 +150,8 @@ def _context(protocol: int, ca: Path, certificate: Path, key: Path) -> ssl.SSLCo
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the role or the fingerprint is checked instead
     context.verify_mode = ssl.CERT_REQUIRED
+    # The root may be an authority below another one, of an organisation: what counts is what ca.pem holds.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _trust(context, ca)
     _trust(ssl.SSLContext(protocol), certificate)  # to see whether it can be read: any other fault is the key's then
     try:

@@ -71,6 +71,7 @@ class Parting(StrEnum):
     NO_SHARE = "no_share"
     DEALT = "dealt"  # shares are, and the peer has none
     SHUNNED = "shunned"  # the peer was refused too often
+    NOT_ALLOWED = "not_allowed"  # the peer is not on the list of those that may join
 
     @property
     def final(self) -> bool:
@@ -79,7 +80,15 @@ class Parting(StrEnum):
 
 
 _FINAL = frozenset(
-    (Parting.VERSION, Parting.SCENARIO, Parting.RUN, Parting.CERTIFICATE, Parting.DEALT, Parting.SHUNNED)
+    (
+        Parting.VERSION,
+        Parting.SCENARIO,
+        Parting.RUN,
+        Parting.CERTIFICATE,
+        Parting.DEALT,
+        Parting.SHUNNED,
+        Parting.NOT_ALLOWED,
+    )
 )
 
 

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 import trio
 
+from p2p_labeldp.network.addresses import Address
 from p2p_labeldp.network.credentials import Identity
 from p2p_labeldp.network.tls_stream import TlsStream
-
-Address = tuple[str, int]
 
 
 class Secured(Protocol):

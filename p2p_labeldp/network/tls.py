@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import trio
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.network.addresses import Address, format_address, parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import (
     CHUNK,
@@ -42,7 +43,7 @@ from p2p_labeldp.network.frames import (
     pack,
 )
 from p2p_labeldp.network.links import OVERHEAD, Link
-from p2p_labeldp.network.sockets import Address, Secured, Sockets, TcpSockets
+from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
 from p2p_labeldp.network.words import plain, whence, why
 from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
 
@@ -237,6 +238,19 @@ class Transport:
         if peer.connection is not None:
             peer.connection.end("forgotten")
 
+    def drop_revoked(self) -> None:
+        """End connections whose certificate is on a list of revoked ones that has come since they were made."""
+        try:
+            if not self._credentials.revoked.refresh():
+                return
+        except RequestError as error:
+            self._log("warning", warning=str(error))
+            return
+        for key, peer in self._peers.items():
+            if peer.identity is not None and peer.identity in self._credentials.revoked:
+                self._log("revoked", peer=key, name=peer.identity.name)
+                self.close_peer(key, f"the certificate of {peer.identity.name} was revoked", Parting.CERTIFICATE)
+
     def close_peer(self, key: str, reason: str, code: Parting = Parting.CLOSED) -> None:
         """Acknowledge what is committed, say why it ends, drop the connection, dial no more; keep the link."""
         if peer := self._peers.get(key):
@@ -273,14 +287,14 @@ class Transport:
 
     async def _answer(self, socket: trio.abc.Stream) -> None:
         try:
-            where = _name(*self._sockets.origin_of(socket))
+            where = format_address(*self._sockets.origin_of(socket))
         except OSError:
             where = "someone who is gone"
         await self._attend(socket, where, None)
 
     async def _dial(self, peer: _Peer, address: Address) -> None:
         """Keep trying for as long as this is the address to dial."""
-        timing, where = self._timing, _name(*address)
+        timing, where = self._timing, format_address(*address)
         pause = timing.pause
         while peer.address is address:
             useful = False
@@ -336,7 +350,7 @@ class Transport:
 
     async def _introduce(self, stream: Secured, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
         await stream.handshake()
-        identity = stream.identity()
+        identity = self._credentials.require_current(stream.identity())
         if dialled is not None and identity.key != dialled.key:
             raise Refused(Fault.MISDIRECTED, f"here is {identity.name}, known as {identity.key}, and not {dialled.key}")
         key = facts["peer"] = identity.key
@@ -482,16 +496,3 @@ async def _say_goodbye(stream: Secured, bye: Bye, committed: int | None = None) 
         await stream.send_all(last + pack(Bye(bye.code, plain(bye.reason))))
         while await stream.receive_some(CHUNK):
             pass
-
-
-def parse_address(text: str) -> Address:
-    """``HOST:PORT``, with an IPv6 address in brackets."""
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or not port.isascii() or int(port) > 65535:
-        raise RequestError(f"{text!r} is not an address; write HOST:PORT")
-    return host, int(port)
-
-
-def _name(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -70,10 +70,14 @@ class Address:
         if value == "":
             return self.optional
         host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            return False
         return bool(host) and port.isascii() and port.isdigit() and int(port) < 1 << 16 and value.isprintable()
 
     def __str__(self) -> str:
-        return 'a text "host:port", port from 0 to 65535' + (", or empty" if self.optional else "")
+        return 'a text "host:port", port from 0 to 65535, an IPv6 address in brackets' + (
+            ", or empty" if self.optional else ""
+        )
 
 
 @dataclass(frozen=True)

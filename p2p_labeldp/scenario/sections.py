@@ -224,6 +224,12 @@ class Deployment:
     certs: str = key("", Text(), "the folder with this node's ca.pem, cert.pem and key.pem")
     join: str = key("", Text(), "the folder with ca.pem and the token, for a user host that enrols")
     authority: str = key("", Text(), "the folder of the enrolment authority, for a coordinator that enrols hosts")
+    allow: str = key(
+        "",
+        Text(),
+        "a file with the names of the user hosts that may join, one on each line; empty: all with a certificate",
+    )
+    approve: bool = key(False, Switch(), "a person approves every host that enrols: certs approve")
     state: str = key("", Text(), "the folder of this node's journal")
     settle: float = key(
         3.0, Number(0.1, 3600), "seconds without another host after which shares are dealt, where hosts = 0"

@@ -55,7 +55,9 @@ def test_json_is_one_object_and_the_same_for_all_three(command: Command) -> None
 
 def test_no_secret_is_printed(command: Command, tmp_path: Path) -> None:
     printed = command("init", "certs")[1] + command("show", "certs", "--json")[1]
-    assert (tmp_path / "certs/join/token").read_text() not in printed
+    printed += command("invite", "certs", "clinic")[1] + command("sites", "certs/enrolment")[1]
+    assert (tmp_path / "certs/join-clinic/token").read_text().strip() not in printed
+    assert (tmp_path / "certs/enrolment/secret").read_text() not in printed
     assert "PRIVATE" not in printed
 
 
@@ -97,6 +99,11 @@ def test_show_marks_what_has_expired(command: Command, tmp_path: Path) -> None:
         (["renew", "certs", "--days", "0"], "--days 0"),
         (["show", "file"], "file: cannot be read: Not a directory"),
         (["shwo", "certs"], "shwo"),
+        (["invite", "certs", "clinic"], "certs/enrolment/secret: cannot be read"),
+        (["invite", "certs", "The Clinic"], "site 'The Clinic' is not allowed"),
+        (["invite", "certs", "learner"], "site 'learner' is not allowed"),
+        (["invite", "certs", "clinic", "--days", "0"], "--days 0"),
+        (["invite", "certs", "clinic", "--certificate-days", "0"], "--certificate-days 0"),
         ([], "certs"),
     ],
 )

@@ -20,26 +20,21 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from p2p_labeldp.deployment import certificates
 from p2p_labeldp.deployment.certificates import (
-    check_token,
     describe,
     describe_authorities,
     fingerprint,
     identity,
     init_certificates,
-    make_request,
-    read_token,
     renew,
     settle,
-    sign_request,
-    store_certificate,
 )
+from p2p_labeldp.deployment.signing import make_request, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError, RunError
 
 NODE = {"ca.pem", "cert.pem", "key.pem"}
 FOLDERS = {
     "authority": {"ca.pem", "key.pem"},
-    "enrolment": NODE | {"token"},
-    "join": {"ca.pem", "token"},
+    "enrolment": NODE | {"secret"},
     "coordinator": NODE,
     "learner": NODE,
     "auditor": NODE,
@@ -66,7 +61,9 @@ def own(made: Path, tmp_path: Path) -> Path:
 def enrolled(made: Path, tmp_path: Path) -> Path:
     """A user host that made its own key and asked for a certificate."""
     host = tmp_path / "host"
-    store_certificate(host, sign_request(made / "enrolment", make_request(host)), (made / "join/ca.pem").read_bytes())
+    store_certificate(
+        host, sign_request(made / "enrolment", make_request(host), "clinic"), (made / "authority/ca.pem").read_bytes()
+    )
     return host
 
 
@@ -139,7 +136,9 @@ def request_for(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str =
 
 
 def test_every_node_has_its_folder_and_nothing_more(made: Path) -> None:
-    assert {path.name: {file.name for file in path.iterdir()} for path in made.iterdir()} == FOLDERS
+    folders = [path for path in made.iterdir() if path.name != "hosts.txt"]
+    assert {path.name: {file.name for file in path.iterdir()} for path in folders} == FOLDERS
+    assert (made / "hosts.txt").read_text() == "users-1\nusers-2\n"
 
 
 def test_without_hosts_there_are_the_three_single_roles(tmp_path: Path) -> None:
@@ -203,13 +202,6 @@ def test_the_enrolment_authority_is_below_the_root_and_makes_no_authorities(made
     assert len({path.read_bytes() for path in made.glob("*/ca.pem")}) == 1
 
 
-def test_the_join_token_is_fresh_and_the_same_on_both_sides(made: Path, tmp_path: Path) -> None:
-    init_certificates(tmp_path / "others")
-    tokens = [read_token(folder) for folder in (made / "enrolment", made / "join", tmp_path / "others/join")]
-    assert tokens[0] == tokens[1] != tokens[2]
-    assert len(tokens[0]) >= 43  # 256 bits
-
-
 def test_days_are_what_was_asked_for(tmp_path: Path) -> None:
     init_certificates(tmp_path / "certs", days=10, now=LONG_AGO)
     assert {node.not_after for node in describe(tmp_path / "certs")} == {LONG_AGO + timedelta(days=10)}
@@ -265,9 +257,9 @@ def test_the_issuers_name_tells_an_enrolled_host_from_a_given_one(made: Path, en
 
 def test_an_enrolled_host_cannot_act_as_an_authority(made: Path, enrolled: Path, tmp_path: Path) -> None:
     forged = tmp_path / "forged"
-    chain = sign_request(enrolled, make_request(forged)) + (enrolled / "cert.pem").read_bytes()
+    chain = sign_request(enrolled, make_request(forged), "clinic") + (enrolled / "cert.pem").read_bytes()
     (forged / "cert.pem").write_bytes(chain)
-    shutil.copy(made / "join/ca.pem", forged)
+    shutil.copy(made / "authority/ca.pem", forged)
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(made / "coordinator", forged)
 
@@ -275,18 +267,14 @@ def test_an_enrolled_host_cannot_act_as_an_authority(made: Path, enrolled: Path,
 # Enrolment
 
 
-def test_an_enrolled_host_is_named_after_its_key_and_its_folder_is_private(enrolled: Path) -> None:
-    role, name = identity(certificate(enrolled))
-    assert role == "users"
-    assert name.startswith("users-")
-    assert len(name) == len("users-") + 8
-    assert int(name.removeprefix("users-"), 16) >= 0
+def test_an_enrolled_host_has_the_name_of_its_site_and_its_folder_is_private(enrolled: Path) -> None:
+    assert identity(certificate(enrolled)) == ("users", "clinic")
     assert modes(enrolled) == {".": 0o700, "ca.pem": 0o600, "cert.pem": 0o600, "key.pem": 0o600}
 
 
 def test_a_host_that_asks_again_keeps_its_key_and_name(made: Path, enrolled: Path) -> None:
     before = (enrolled / "key.pem").read_bytes()
-    again = x509.load_pem_x509_certificate(sign_request(made / "enrolment", make_request(enrolled)))
+    again = x509.load_pem_x509_certificate(sign_request(made / "enrolment", make_request(enrolled), "clinic"))
     assert (enrolled / "key.pem").read_bytes() == before
     assert identity(again) == identity(certificate(enrolled))
 
@@ -294,26 +282,32 @@ def test_a_host_that_asks_again_keeps_its_key_and_name(made: Path, enrolled: Pat
 @pytest.mark.parametrize("role", ["coordinator", "learner", "auditor"])
 def test_a_request_for_another_role_gets_role_users(role: str, made: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    signed = x509.load_pem_x509_certificate(sign_request(made / "enrolment", request_for(key, role)))
+    signed = x509.load_pem_x509_certificate(sign_request(made / "enrolment", request_for(key, role), "clinic"))
     assert identity(signed)[0] == "users"
     assert role not in signed.subject.rfc4514_string()
     assert not signed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 
-def test_an_enrolled_certificate_ends_with_its_authoritys(made: Path, enrolled: Path) -> None:
-    assert certificate(enrolled).not_valid_after_utc == certificate(made / "enrolment").not_valid_after_utc
+def test_an_enrolled_certificate_lasts_for_days_and_not_longer_than_its_authoritys(
+    made: Path, enrolled: Path, tmp_path: Path
+) -> None:
+    assert certificate(enrolled).not_valid_after_utc - datetime.now(UTC) < timedelta(days=30)
+    long = sign_request(made / "enrolment", make_request(tmp_path / "long"), "clinic", days=3650)
+    assert (
+        x509.load_pem_x509_certificate(long).not_valid_after_utc == certificate(made / "enrolment").not_valid_after_utc
+    )
 
 
 def test_an_expired_enrolment_authority_signs_nothing(tmp_path: Path) -> None:
     init_certificates(tmp_path / "certs", now=LONG_AGO)
     with pytest.raises(RunError, match="expired on 2020-12-31"):
-        sign_request(tmp_path / "certs/enrolment", make_request(tmp_path / "host"))
+        sign_request(tmp_path / "certs/enrolment", make_request(tmp_path / "host"), "clinic")
 
 
 def test_trouble_with_the_enrolment_folder_is_not_the_requesters_fault(made: Path, tmp_path: Path) -> None:
-    for folder in (tmp_path, made / "join"):
+    for folder in (tmp_path, made / "authority"):
         with pytest.raises(RunError):
-            sign_request(folder, make_request(tmp_path / "host"))
+            sign_request(folder, make_request(tmp_path / "host"), "clinic")
 
 
 def test_a_request_that_another_key_signed_is_refused(made: Path) -> None:
@@ -322,7 +316,7 @@ def test_a_request_that_another_key_signed_is_refused(made: Path) -> None:
     der[-1] ^= 1
     broken = x509.load_der_x509_csr(bytes(der)).public_bytes(Encoding.PEM)
     with pytest.raises(ValueError, match="not signed with its own key"):
-        sign_request(made / "enrolment", broken)
+        sign_request(made / "enrolment", broken, "clinic")
 
 
 @pytest.mark.parametrize(
@@ -338,29 +332,29 @@ def test_only_p256_keys_are_signed(
     make_key: Callable[[], ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey], made: Path
 ) -> None:
     with pytest.raises(ValueError, match="P-256"):
-        sign_request(made / "enrolment", request_for(make_key()))
+        sign_request(made / "enrolment", request_for(make_key()), "clinic")
 
 
 def test_a_large_request_is_refused_before_it_is_read(made: Path) -> None:
     padded = request_for(ec.generate_private_key(ec.SECP256R1())) + b"\n" * 16 * 1024
     with pytest.raises(ValueError, match="16,384"):
-        sign_request(made / "enrolment", padded)
+        sign_request(made / "enrolment", padded, "clinic")
 
 
 def test_rubbish_is_refused_with_a_reason(made: Path) -> None:
     rubbish = b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"
     for request in (b"", b"\xff\x00", rubbish, (made / "authority/ca.pem").read_bytes()):
         with pytest.raises(ValueError, match="not a signing request"):
-            sign_request(made / "enrolment", request)
+            sign_request(made / "enrolment", request, "clinic")
 
 
 def test_a_host_keeps_only_a_certificate_for_its_own_key_under_its_own_root(made: Path, tmp_path: Path) -> None:
     init_certificates(tmp_path / "others", hosts=1)
-    host, ca = tmp_path / "host", (made / "join/ca.pem").read_bytes()
+    host, ca = tmp_path / "host", (made / "authority/ca.pem").read_bytes()
     request = make_request(host)
     wrong = {
-        "another key": sign_request(made / "enrolment", make_request(tmp_path / "neighbour")),
-        "does not lead to the root": sign_request(tmp_path / "others/enrolment", request),
+        "another key": sign_request(made / "enrolment", make_request(tmp_path / "neighbour"), "clinic"),
+        "does not lead to the root": sign_request(tmp_path / "others/enrolment", request, "clinic"),
     }
     for reason, chain in wrong.items():
         with pytest.raises(ValueError, match=reason):
@@ -376,23 +370,6 @@ def test_an_unreadable_key_is_named_and_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"key\.pem: not an EC P-256 private key"):
         make_request(tmp_path)
     assert (tmp_path / "key.pem").read_text() == "rubbish"
-
-
-@pytest.mark.parametrize(
-    ("expected", "given", "fits"),
-    [("abc", "abc", True), ("abc", "abd", False), ("abc", "ab", False), ("abc", "é\ud800", False), ("", "", False)],
-)
-def test_a_token_fits_or_does_not(expected: str, given: str, fits: bool) -> None:
-    assert check_token(expected, given) is fits
-
-
-def test_a_token_may_end_in_a_newline_but_not_be_empty(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("abc\n")
-    assert read_token(tmp_path) == "abc"
-    for content in (b"\n", b"\xff"):
-        (tmp_path / "token").write_bytes(content)
-        with pytest.raises(RequestError, match="cannot be read as a join token"):
-            read_token(tmp_path)
 
 
 # Renewal
@@ -418,7 +395,9 @@ def test_renewed_nodes_speak_to_each_other_and_to_hosts_enrolled_before_and_afte
 ) -> None:
     renew(own)
     later = tmp_path / "later"
-    store_certificate(later, sign_request(own / "enrolment", make_request(later)), (own / "join/ca.pem").read_bytes())
+    store_certificate(
+        later, sign_request(own / "enrolment", make_request(later), "clinic"), (own / "authority/ca.pem").read_bytes()
+    )
     for client in (own / "users-1", enrolled, later):
         handshake(own / "coordinator", client)
 
@@ -518,7 +497,9 @@ def test_signing_settles_an_interrupted_renewal_first(
     renew_killed_at(3, own, monkeypatch)
     assert not is_pair(own / "enrolment")
     host = tmp_path / "host"
-    store_certificate(host, sign_request(own / "enrolment", make_request(host)), (own / "join/ca.pem").read_bytes())
+    store_certificate(
+        host, sign_request(own / "enrolment", make_request(host), "clinic"), (own / "authority/ca.pem").read_bytes()
+    )
     handshake(own / "coordinator", host)
 
 
@@ -545,7 +526,7 @@ def test_a_disk_that_fills_up_during_a_renewal_is_reported_in_one_line(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 @pytest.mark.parametrize("place", ["certs", "new/folders/certs", "empty"])
-@pytest.mark.parametrize("step", [0, 7, 22])
+@pytest.mark.parametrize("step", [0, 7, 20])
 def test_an_interrupted_init_leaves_nothing(
     error: BaseException, place: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -636,7 +617,7 @@ def test_describe_gives_the_fingerprint_that_a_peer_sees(made: Path) -> None:
 
 
 def test_a_folder_without_certificates_or_with_broken_ones_is_refused(own: Path, tmp_path: Path) -> None:
-    for folder, words in ((tmp_path / "none", "cannot be read"), (own / "join", "holds no node's certificate")):
+    for folder, words in ((tmp_path / "none", "cannot be read"), (own / "authority", "holds no node's certificate")):
         with pytest.raises(RequestError, match=words):
             describe(folder)
     shutil.copy(own / "enrolment/cert.pem", own / "learner")

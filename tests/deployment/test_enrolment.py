@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,8 +18,20 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from p2p_labeldp.deployment import enrolment
-from p2p_labeldp.deployment.certificates import init_certificates, make_request, read_token
-from p2p_labeldp.deployment.enrolment import MAX_REQUEST, MOST, Enrol, Enrolled, Rejected, enrol, serve_enrolment
+from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.enrolment import (
+    MAX_REQUEST,
+    MOST,
+    Answer,
+    Desk,
+    Enrol,
+    Enrolled,
+    Rejected,
+    enrol,
+    serve_enrolment,
+)
+from p2p_labeldp.deployment.invitations import invite, read_token
+from p2p_labeldp.deployment.signing import make_request
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.tls_stream import TlsStream
@@ -38,12 +51,19 @@ class Server:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def invite(self, site: str = "clinic") -> Path:
+        """The join folder of an invitation that nobody has used."""
+        place = self.certificates / f"join-{site}"
+        shutil.rmtree(place, ignore_errors=True)
+        return invite(self.certificates, site)
+
     def log(self, event: str, **facts: Any) -> None:
         self.lines.append((event, facts))
 
     async def start(self, nursery: trio.Nursery) -> None:
         own = self.certificates / self.name
-        _, self.port = await nursery.start(serve_enrolment, "127.0.0.1", self.port, self.authority, own, self.log)
+        address = f"127.0.0.1:{self.port}"
+        _, self.port = await nursery.start(serve_enrolment, address, Desk(self.authority), own, self.log)
 
     async def logged(self, event: str, count: int = 1, **facts: Any) -> dict[str, Any]:
         """Wait until it has said so as often."""
@@ -58,7 +78,7 @@ class Server:
 
     @asynccontextmanager
     async def dial(self) -> AsyncIterator[TlsStream]:
-        context = ssl.create_default_context(cafile=str(self.certificates / "join" / "ca.pem"))
+        context = ssl.create_default_context(cafile=str(self.certificates / "authority" / "ca.pem"))
         context.check_hostname = False
         with trio.fail_after(PATIENCE):
             async with await trio.open_tcp_stream("127.0.0.1", self.port) as socket:
@@ -80,17 +100,16 @@ async def server(certificates: Path, nursery: trio.Nursery) -> Server:
     return made
 
 
-async def ask(server: Server, token: str, request: bytes) -> Enrolled | Rejected:
+async def ask(server: Server, token: str, request: bytes) -> Answer:
     async with server.dial() as stream:
         await enrolment._write(stream, msgspec.msgpack.encode(Enrol(token, request)))
-        answer: Enrolled | Rejected = enrolment._answers.decode(await enrolment._read(stream))
-        return answer
+        return enrolment._answers.decode(await enrolment._read(stream))
 
 
 async def get_in(server: Server, folder: Path) -> Credentials:
     """An honest host gets its certificate."""
     with trio.fail_after(PATIENCE):
-        await enrol(folder, server.certificates / "join", server.address, PATIENCE, server.log)
+        await enrol(folder, server.invite(), server.address, PATIENCE, server.log)
     return Credentials.load(folder)
 
 
@@ -100,7 +119,7 @@ async def get_in(server: Server, folder: Path) -> Credentials:
 async def test_the_right_token_gets_a_certificate_of_a_users_host(server: Server, tmp_path: Path) -> None:
     identity = (await get_in(server, tmp_path / "host")).identity
     assert identity.role == "users"
-    assert identity.name.startswith("users-")
+    assert identity.name == "clinic"
     assert [event for event, _ in server.lines] == ["enrolled", "enrolled"]  # of both sides
     assert (tmp_path / "host" / "key.pem").stat().st_mode & 0o777 == 0o600
 
@@ -108,8 +127,9 @@ async def test_the_right_token_gets_a_certificate_of_a_users_host(server: Server
 async def test_a_wrong_token_is_told_and_not_tried_again(server: Server, tmp_path: Path) -> None:
     join = tmp_path / "join"
     join.mkdir()
-    (join / "ca.pem").write_bytes((server.certificates / "join" / "ca.pem").read_bytes())
+    (join / "ca.pem").write_bytes((server.certificates / "authority" / "ca.pem").read_bytes())
     (join / "token").write_text("wrong")
+    (join / "token").chmod(0o600)
     with pytest.raises(RequestError, match=f"{server.address}: the join token is wrong"):
         await enrol(tmp_path / "host", join, server.address, PATIENCE, server.log)
     assert not (tmp_path / "host" / "cert.pem").exists()
@@ -136,16 +156,21 @@ async def test_nobody_there_is_an_error_in_one_line(certificates: Path, tmp_path
     lines: list[str] = []
     with pytest.raises(RunError, match=r"nobody enrolled this host at 127\.0\.0\.1:1 within 0\.3 seconds"):
         await enrol(
-            tmp_path / "host", certificates / "join", "127.0.0.1:1", 0.3, lambda event, **_: lines.append(event)
+            tmp_path / "host",
+            invite(certificates, "clinic"),
+            "127.0.0.1:1",
+            0.3,
+            lambda event, **_: lines.append(event),
         )
     assert lines == ["unreachable"]
 
 
 @pytest.mark.parametrize("spoilt", ["ca.pem", "token"])
 async def test_a_join_folder_that_is_spoilt_is_named(certificates: Path, tmp_path: Path, spoilt: str) -> None:
-    (certificates / "join" / spoilt).write_text("")
-    with pytest.raises(RequestError, match=str(certificates / "join")) as error:
-        await enrol(tmp_path / "host", certificates / "join", "127.0.0.1:1", 1.0, lambda *_, **__: None)
+    join = invite(certificates, "clinic")
+    (join / spoilt).write_text("")
+    with pytest.raises(RequestError, match=str(join)) as error:
+        await enrol(tmp_path / "host", join, "127.0.0.1:1", 1.0, lambda *_, **__: None)
     assert "\n" not in str(error.value)
 
 
@@ -158,7 +183,7 @@ async def test_a_server_that_is_not_the_coordinator_gets_no_token(
     posing = Server(certificates, "users-1", certificates / "enrolment")
     await posing.start(nursery)
     with pytest.raises(RunError, match="nobody enrolled this host"):
-        await enrol(tmp_path / "host", certificates / "join", posing.address, 0.3, posing.log)
+        await enrol(tmp_path / "host", invite(certificates, "clinic"), posing.address, 0.3, posing.log)
     assert await posing.logged("unreachable", reason="not the coordinator")
     assert await posing.logged("refused", kind="enrolment")
     assert not any(event == "enrolled" for event, _ in posing.lines)
@@ -171,7 +196,7 @@ async def test_a_coordinator_of_another_authority_gets_no_token(
     posing = Server(tmp_path / "others", "coordinator", tmp_path / "others" / "enrolment")
     await posing.start(nursery)
     with pytest.raises(RunError, match="nobody enrolled this host"):
-        await enrol(tmp_path / "host", certificates / "join", posing.address, 0.3, posing.log)
+        await enrol(tmp_path / "host", invite(certificates, "clinic"), posing.address, 0.3, posing.log)
     assert "certificate verify failed" in (await posing.logged("unreachable"))["reason"]
     assert await posing.logged("refused", kind="enrolment")
 
@@ -188,7 +213,7 @@ async def test_an_answer_that_makes_no_sense_is_survived(
 
     monkeypatch.setattr(enrolment, "_write", nonsense)
     with pytest.raises(RunError) as error:
-        await enrol(folder, server.certificates / "join", server.address, 0.3, lambda *_, **__: None)
+        await enrol(folder, server.invite(), server.address, 0.3, lambda *_, **__: None)
     assert "\n" not in str(error.value)
     assert not (folder / "cert.pem").exists()
 
@@ -214,19 +239,19 @@ KEYS: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("kind", KEYS)
 async def test_what_is_no_request_for_a_p256_key_is_not_signed(server: Server, kind: str) -> None:
-    answer = await ask(server, read_token(server.authority), KEYS[kind]())
+    answer = await ask(server, read_token(server.invite()), KEYS[kind]())
     assert isinstance(answer, Rejected)
-    assert answer.reason.startswith("the request is not one to sign: ")
+    assert "signing request" in answer.reason
     assert await server.logged("refused", kind="enrolment", reason=answer.reason)
 
 
 async def test_a_request_that_names_another_role_gets_a_users_host(server: Server, tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    answer = await ask(server, read_token(server.authority), request_for(key, "coordinator", hashes.SHA256()))
+    answer = await ask(server, read_token(server.invite()), request_for(key, "coordinator", hashes.SHA256()))
     assert isinstance(answer, Enrolled)
     leaf = x509.load_pem_x509_certificates(answer.chain)[0]
     (uri,) = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert uri.value.startswith("urn:p2p-labeldp:users:users-")
+    assert uri.value == "urn:p2p-labeldp:users:clinic"
     assert "coordinator" not in leaf.subject.rfc4514_string()
 
 
@@ -238,7 +263,8 @@ async def test_no_other_token_will_do(server: Server, tmp_path: Path, token: str
             await server.logged("refused", fault="UnicodeDecodeError")
     else:
         answer = await ask(server, token, make_request(tmp_path / "host"))
-        assert answer == Rejected("the join token is wrong")
+        wrong = "the join token is wrong" if token else "no certificate was shown"
+        assert answer == Rejected(wrong)
     await get_in(server, tmp_path / "other")
 
 
@@ -322,7 +348,7 @@ async def test_whoever_hangs_up_at_once_does_no_harm(server: Server, tmp_path: P
 async def test_an_authority_that_cannot_sign_ends_nothing(server: Server, tmp_path: Path) -> None:
     kept = (server.authority / "key.pem").read_bytes()
     (server.authority / "key.pem").write_bytes(b"?")
-    request = Enrol(read_token(server.authority), make_request(tmp_path / "host"))
+    request = Enrol(read_token(server.invite()), make_request(tmp_path / "host"))
     async with server.dial() as stream:
         await enrolment._write(stream, msgspec.msgpack.encode(request))
         assert "key.pem" in (await server.logged("failed", kind="enrolment"))["reason"]

@@ -24,7 +24,7 @@ from journals import facts_of
 from live_deployment import Held, Live, Raw, mail
 
 from p2p_labeldp.audit.runs import audit_runs
-from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
+from p2p_labeldp.deployment.certificates import init_certificates, renew
 from p2p_labeldp.deployment.items import (
     Begin,
     Column,
@@ -45,12 +45,14 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.signing import make_request, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import tls
+from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, pack
-from p2p_labeldp.network.tls import Timing, parse_address
+from p2p_labeldp.network.tls import Timing
 from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
@@ -209,8 +211,8 @@ async def test_a_host_that_enrols_after_shares_are_dealt_is_told_so(
     late = tmp_path / "late"
     store_certificate(
         late,
-        sign_request(live.certificates / "enrolment", make_request(late)),
-        (live.certificates / "join" / "ca.pem").read_bytes(),
+        sign_request(live.certificates / "enrolment", make_request(late), "late"),
+        (live.certificates / "authority" / "ca.pem").read_bytes(),
     )
     async with live.running():
         await live.start(*NODES)

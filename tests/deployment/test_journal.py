@@ -150,6 +150,7 @@ def test_the_systems_coins_are_drawn_once(tmp_path: Path) -> None:
     "content", [b"?" * 2000, b"p2p-labeldp" + b"?" * 5000, bytes(10_000)], ids=["text", "head", "zeros"]
 )
 def test_a_file_that_is_no_journal_is_an_error_of_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).touch(0o600)
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(RequestError, match=f"--state {tmp_path}: {FILE} is not a journal") as error:
         opened(tmp_path)

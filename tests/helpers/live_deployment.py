@@ -21,9 +21,9 @@ from p2p_labeldp.deployment.items import Item, Mail, encode_item
 from p2p_labeldp.deployment.journal import SETTLED, Entry
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Open, Ping, decode, pack
-from p2p_labeldp.network.tls import parse_address
 from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import VERSION, Envelope, Message
 from p2p_labeldp.protocol.user import JOINING
@@ -67,18 +67,7 @@ class Live:
         """Start nodes, one after the other, and wait until each listens; returns the last."""
         assert self._nursery is not None
         for name in names:
-            stream = self._streams[name] = io.StringIO()
-            role = name.partition("-")[0]
-            node = kind(
-                role,
-                replace(self.scenario, **settings) if settings else self.scenario,
-                certificates=folder or self.certificates / name,
-                state=self.folder / "state" / name,
-                place=self.folder / role if role in ("learner", "auditor") else None,
-                enrolment=self.certificates / "enrolment" if self.scenario.deployment.authority else None,
-                logger=Logger(name, stream),
-            )
-            self.nodes[name] = node
+            node = self.make(name, kind, folder, **settings)
             self.ended[name] = trio.Event()
             listening = trio.Event()
 
@@ -88,6 +77,21 @@ class Live:
 
             self._nursery.start_soon(self._run, name, node, started)
             await listening.wait()
+        return node
+
+    def make(self, name: str, kind: type[Node] = Node, folder: Path | None = None, **settings: Any) -> Node:
+        """A node that is not started yet."""
+        stream = self._streams[name] = io.StringIO()
+        role = name.partition("-")[0]
+        node = self.nodes[name] = kind(
+            role,
+            replace(self.scenario, **settings) if settings else self.scenario,
+            certificates=folder or self.certificates / name,
+            state=self.folder / "state" / name,
+            place=self.folder / role if role in ("learner", "auditor") else None,
+            enrolment=self.certificates / "enrolment" if self.scenario.deployment.authority else None,
+            logger=Logger(name, stream),
+        )
         return node
 
     async def _run(self, name: str, node: Node, started: Any) -> None:

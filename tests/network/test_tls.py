@@ -19,12 +19,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from p2p_labeldp.deployment.certificates import init_certificates, make_request, renew, sign_request, store_certificate
+from p2p_labeldp.deployment.certificates import init_certificates, renew
+from p2p_labeldp.deployment.signing import make_request, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network import tls
+from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, AnyFrame, Bye, Frame, FrameReader, Item, Open, Parting, Ping, decode, pack
-from p2p_labeldp.network.tls import Timing, parse_address
+from p2p_labeldp.network.tls import Timing
 from p2p_labeldp.protocol.messages import MAX_FRAME
 
 NewNode = Callable[..., Any]
@@ -241,8 +243,8 @@ def test_a_certificate_must_name_one_known_role(tmp_path: Path, certificates: Pa
 
 def test_what_the_enrolment_authority_signs_speaks_for_a_users_host(certificates: Path, tmp_path: Path) -> None:
     folder = tmp_path / "enrolled"
-    chain = sign_request(certificates / "enrolment", make_request(folder))
-    store_certificate(folder, chain, (certificates / "join" / "ca.pem").read_bytes())
+    chain = sign_request(certificates / "enrolment", make_request(folder), "clinic")
+    store_certificate(folder, chain, (certificates / "authority" / "ca.pem").read_bytes())
     assert Credentials.load(folder).identity.role == "users"
 
 
