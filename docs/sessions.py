@@ -25,7 +25,10 @@ BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.DOTALL | re.
 LIMIT = 300  # seconds for one command
 PROGRAMS = 'python() { "$PYTHON" "$@"; }; p2p-labeldp() { python -m p2p_labeldp "$@"; }\n'
 """Commands are those of the Python that runs this, wherever it was installed."""
-CHANGING = ((re.compile(r"^(seconds +)[\d.]+ ", re.MULTILINE), r"\1... "),)
+CHANGING = (
+    (re.compile(r"^(seconds +)[\d.]+ ", re.MULTILINE), r"\1... "),
+    (re.compile(r"; [\d.]+ in all$", re.MULTILINE), "; ... in all"),
+)
 """What differs from one run to the next, and what stands in its place."""
 LEARNED = re.compile(
     r"accuracy\W+\d\.\d+"

@@ -7,12 +7,13 @@ a person's eye while work goes on is on standard error.
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -24,6 +25,7 @@ from p2p_labeldp.cli import (
     certs,
     compare,
     deploy,
+    new,
     node,
     predict,
     report,
@@ -39,10 +41,10 @@ _INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt
 app = typer.Typer(
     name="p2p-labeldp",
     help="Peer-to-peer label privacy with real actors, and exactly what each party could learn.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
+    context_settings={"max_content_width": 120},
 )
 app.command("run")(run.command)
 app.command("account")(account.command)
@@ -56,11 +58,26 @@ app.command("predict")(predict.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)
 app.command("scenarios")(scenarios.command)
-app.add_typer(certs.app, name="certs")
+app.command("new")(new.command)
+app.add_typer(certs.app, name="certs", short_help=certs.app.info.help)
+for _command in app.registered_commands:  # whole sentences in the list of commands, however narrow it is
+    _command.short_help = (inspect.getdoc(_command.callback) or "").partition("\n\n")[0]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from p2p_labeldp import __version__
+
+        print(f"p2p-labeldp {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def _options() -> None:
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     # A callback keeps Typer from turning a lone command into the whole program.
     pass
 

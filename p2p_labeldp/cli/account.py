@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from p2p_labeldp.cli.output import Json, console, print_json
+from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ def command(
     if as_json:
         print_json(answer.as_json() | curves)
         return
-    console.print(answer_table(answer))
+    print_table(answer_table(answer))
     if curves:
-        console.print(_trade_off_table(curves["trade_off"]))
-        console.print(_renyi_table(curves["renyi"]))
+        print_table(_trade_off_table(curves["trade_off"]))
+        print_table(_renyi_table(curves["renyi"]))
         console.print(f"The curve is in {plot}", soft_wrap=True)
 
 
@@ -127,7 +128,7 @@ def answer_table(answer: Guarantee) -> Table:
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table.add_column()
     how = {"exact": "exact, rounded up", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
     rows: list[tuple[str, Any]] = [
         ("view", f"{answer.view}: {RECORDS[Who(answer.view)].sees}"),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from p2p_labeldp.cli.account import number
 from p2p_labeldp.cli.output import DataDir, Json, console, find_scenario, print_json
+from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _audit_epsilon(
     if as_json:
         print_json(audit.as_json() | {"plot": None if out is None else str(out)})
     else:
-        console.print(_epsilon_table(audit))
+        print_table(_epsilon_table(audit))
         if out is not None:
             console.print(f"The plot is in {out}", soft_wrap=True)
     return audit.passed
@@ -170,7 +171,7 @@ def _epsilon_table(audit: EpsilonAudit) -> Table:
     verdict = "not above the stated epsilon" if audit.passed else "FAILED: above the stated epsilon"
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table.add_column()
     rows = [
         ("view", f"{setting.view}: {RECORDS[View(setting.view)].sees}"),
         ("cluster", f"{_cluster(setting)}; ones among the others: {setting.game.ones}"),
@@ -233,5 +234,5 @@ def _show(audit: Audit) -> None:
     for test in audit.tests:
         verdict = "FAILED" if test in audit.failed_tests else "ok"
         table.add_row(test.name, test.seen, test.expected, f"{test.p_value:.3g}", verdict)
-    console.print(table)
+    print_table(table)
     console.print(f"A test fails below p = {audit.threshold:.2g}: family-wise error {audit.family_wise_error:g}.")

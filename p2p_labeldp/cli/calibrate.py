@@ -8,6 +8,7 @@ import typer
 
 from p2p_labeldp.cli.account import ClusterSize, Colluders, Delta, Labels, Noise, Rounds, View, answer_table
 from p2p_labeldp.cli.output import Json, console, print_json
+from p2p_labeldp.cli.tables import print_table
 
 
 def command(
@@ -41,4 +42,4 @@ def command(
         print_json(chosen | found.guarantee.as_json())
         return
     console.print(f"alpha {found.alpha:.6g}, theta {found.theta:g}: variance of a cluster's share {found.variance:.4g}")
-    console.print(answer_table(found.guarantee))
+    print_table(answer_table(found.guarantee))

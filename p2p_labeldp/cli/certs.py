@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from p2p_labeldp.cli.output import Json, console, print_json
+from p2p_labeldp.cli.tables import print_table
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.certificates import Described
@@ -157,12 +158,12 @@ def _show(folder: Path, as_json: bool) -> None:
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("role", "name", "fingerprint", "valid until"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column)
     now = datetime.now(UTC)
     for found in (*authorities.values(), *nodes):
         until = f"{found.not_after:%Y-%m-%d %H:%M} UTC" + (", expired" if found.not_after <= now else "")
         table.add_row(found.role, found.name, found.fingerprint[:16], until)
-    console.print(table)
+    print_table(table)
 
 
 def _as_json(found: Described) -> dict[str, Any]:

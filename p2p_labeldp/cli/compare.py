@@ -11,6 +11,7 @@ from rich.table import Table
 
 from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, find_scenario, print_json, progress_bar
 from p2p_labeldp.cli.sweep import all_runs
+from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
@@ -174,7 +175,7 @@ def _print(panel: Panel, place: Path, figures: list[Path]) -> None:
 
     console.print(f"{panel.title}: {caption(panel)}.", soft_wrap=True)
     console.print("Accuracy over the non-private accuracy:\n")
-    console.print(_table(panel))
+    print_table(_table(panel))
     console.print()
     for mine in panel.lines().values():
         console.print(panel.label(mine), soft_wrap=True, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +15,13 @@ from p2p_labeldp.cli.output import (
     ScenarioArgument,
     Seed,
     Settings,
-    console,
     find_scenario,
     print_json,
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.summary import summary_table
+from p2p_labeldp.cli.tables import print_table
 
 DEFAULT_HOSTS = 2
 
@@ -37,6 +38,7 @@ def command(
     **deployment: Any,
 ) -> None:
     """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and user hosts."""
+    began = time.perf_counter()
     chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
     from p2p_labeldp.deployment.local import deploy
     from p2p_labeldp.runs.folder import free_name
@@ -47,10 +49,9 @@ def command(
         hosts = DEFAULT_HOSTS
     with progress_bar() as progress:
         summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress)
-        if report:
-            leave_report(place, progress)
+        page = leave_report(place, progress) if report else None
     if as_json:
         print_json(summary.as_json())
     else:
-        console.print(summary_table(summary))
+        print_table(summary_table(summary, page, time.perf_counter() - began))
     tell_withheld(summary.withheld)

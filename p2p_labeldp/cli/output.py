@@ -13,17 +13,25 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from p2p_labeldp.cli.scenarios import shipped
-from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Scenario, load_scenario
+from p2p_labeldp.cli.scenarios import find_shipped, names
+from p2p_labeldp.scenario import Scenario, documentation, load_scenario
+
+
+def settable() -> list[str]:
+    """For completion in a shell: every key, ready for its value."""
+    return [f"{dotted}=" for dotted, *_ in documentation()]
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, e.g. mechanism.alpha=0.2.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key, e.g. mechanism.alpha=0.2.", autocompletion=settable),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of everything random.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where data files are looked for first.")]
-ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A TOML file, or a shipped name.")]
+ScenarioArgument = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A TOML file, or a shipped name.", autocompletion=names)
+]
 
 console = Console(highlight=False, soft_wrap=False)
 
@@ -32,9 +40,7 @@ def find_scenario(name: str, settings: list[str] | None, seed: int | None) -> Sc
     """The scenario in a file, or one that ships under that name."""
     path = Path(name)
     if not path.exists() and not path.suffix and path.parent == Path():
-        path = shipped().get(name, path)
-        if not path.exists():
-            raise RequestError(f"{name}: neither a file nor a shipped scenario; there are {', '.join(shipped())}")
+        path = find_shipped(name)
     return load_scenario(path, settings or (), seed)
 
 

@@ -39,17 +39,17 @@ def command(
         print(written)
 
 
-def leave_report(folder: Path, progress: Callable[[str, int, int], None]) -> list[Path]:
+def leave_report(folder: Path, progress: Callable[[str, int, int], None]) -> Path | None:
     """After a run: its report. If that fails the run stands, and one line says how to get the report."""
     from p2p_labeldp.reporting.page import write_report
 
     progress("report", 0, 0)
     later = f"everything else is in {folder}, and `p2p-labeldp report {folder}` makes it"
     try:
-        return [write_report(folder)]
+        return write_report(folder)
     except KeyboardInterrupt:
         raise RunError(f"interrupted while the report was made; {later}") from None
     except Exception as error:
         why = " ".join(f"{error or type(error).__name__}".split())
         print(f"p2p-labeldp: the report was not written: {why}; {later}", file=sys.stderr)
-        return []
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +14,13 @@ from p2p_labeldp.cli.output import (
     ScenarioArgument,
     Seed,
     Settings,
-    console,
     find_scenario,
     print_json,
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.summary import attack_table, summary_table
+from p2p_labeldp.cli.summary import print_attacks, summary_table
+from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
 
 _ENGINES = ("actors", "vectorized")
@@ -42,6 +43,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Run a scenario, print a summary and write the run folder."""
+    began = time.perf_counter()
     for option, value, allowed in (("--engine", engine, _ENGINES), ("--hosting", hosting, _HOSTINGS)):
         if value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
@@ -54,15 +56,13 @@ def command(
         finished = run(
             chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress, dask=dask
         )
-        if report:
-            leave_report(place, progress)
+        page = leave_report(place, progress) if report else None
     if as_json:
         print_json(finished.summary.as_json())
     else:
-        console.print(summary_table(finished.summary))
+        print_table(summary_table(finished.summary, page, time.perf_counter() - began))
         if finished.summary.attacks:
-            console.print()
-            console.print(attack_table(finished.summary.attacks))
+            print_attacks(finished.summary.attacks)
     if finished.summary.withheld:
         from p2p_labeldp.cli.deployment import tell_withheld
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import documentation, entry_documentation
 
 
@@ -21,6 +23,21 @@ def shipped() -> dict[str, Path]:
     return {}
 
 
+def names() -> list[str]:
+    """For completion in a shell."""
+    return list(shipped())
+
+
+def find_shipped(name: str) -> Path:
+    """The file of a shipped scenario."""
+    every = shipped()
+    if name in every:
+        return every[name]
+    near = difflib.get_close_matches(name, every, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(every)}"
+    raise RequestError(f"{name}: neither a file nor a shipped scenario; {hint}")
+
+
 def headline(path: Path) -> str:
     """A scenario's first line says what it shows."""
     return path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").strip()
@@ -28,9 +45,17 @@ def headline(path: Path) -> str:
 
 def command(
     keys: Annotated[bool, typer.Option("--keys", help="List every key a scenario may have instead.")] = False,
+    show: Annotated[
+        str | None,
+        typer.Option("--show", metavar="NAME", help="Print a shipped scenario's text.", autocompletion=names),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """List the scenarios that ship, or every key a scenario may have."""
+    """List the scenarios that ship, print one, or list every key that a scenario may have."""
+    if show is not None:
+        text = find_shipped(show).read_text(encoding="utf-8")
+        print(json.dumps({"scenario": show, "text": text}) if as_json else text, end="\n" if as_json else "")
+        return
     if keys:
         every = [*documentation(), *entry_documentation()]
         entries = {name: [default, rule, doc] for name, default, rule, doc in every}

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Group
 from rich.table import Table
+
+from p2p_labeldp.cli.output import console
+from p2p_labeldp.cli.tables import print_table
 
 if TYPE_CHECKING:
     from p2p_labeldp.runs.summary import Attack, Summary
 
 
-def summary_table(summary: Summary) -> Table:
-    """A run in two dozen lines."""
+def summary_table(summary: Summary, report: Path | None = None, seconds: float | None = None) -> Table:
+    """A run in two dozen lines: with its page, if there is one, and the seconds that the whole command took."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, line in (*_users(summary), *_exchange(summary), *_accuracy(summary), *_privacy(summary), *_how(summary)):
+    table.add_column()
+    for name, line in (
+        *_users(summary),
+        *_exchange(summary),
+        *_accuracy(summary),
+        *_privacy(summary),
+        *_how(summary, report, seconds),
+    ):
         table.add_row(name, line)
     return table
 
@@ -91,22 +100,25 @@ def _privacy(summary: Summary) -> Lines:
     return lines
 
 
-def _how(summary: Summary) -> Lines:
+def _how(summary: Summary, report: Path | None, seconds: float | None) -> Lines:
     coins = "the operating system's coins" if summary.coins == "system" else "seeded coins"
     if summary.seed is not None:
         coins = f"seed {summary.seed}"
     how = f"the {summary.engine} engine" if summary.hosts is None else f"{summary.hosts} hosts over TLS"
     if summary.workers is not None:
         how += f" over {len(summary.workers)} Dask worker" + ("s" if len(summary.workers) > 1 else "")
+    in_all = "" if seconds is None else f"; {seconds:.2f} in all"
     lines = [
         ("noisy data set", summary.noisy_sha256[:16]),
-        ("seconds", f"{summary.seconds:.2f} with {how}, {coins}"),
+        ("seconds", f"{summary.seconds:.2f} with {how}, {coins}{in_all}"),
         ("run folder", str(summary.out)),
     ]
+    if report is not None:
+        lines.append(("report", str(report)))
     return lines + [("" if number else "warnings", warning) for number, warning in enumerate(summary.warnings)]
 
 
-def attack_table(attacks: Sequence[Attack]) -> Group:
+def print_attacks(attacks: Sequence[Attack]) -> None:
     """What every adversary achieved, beside what is proved to be the most; what a table has no room for, below."""
     from p2p_labeldp.reporting.attacks import RATES_NOTE, told
 
@@ -122,8 +134,12 @@ def attack_table(attacks: Sequence[Attack]) -> Group:
         for rate in attack.true_rates:
             cells += [f"{rate.value:.3f}" if told(attack, rate) else "-", _bound(rate.bound)]
         table.add_row(attack.kind, attack.view, *cells)
-    notes = [f"{attack.kind}: {_note(attack)}" for attack in attacks]
-    return Group(table, RATES_NOTE, *notes) if measured else Group(*notes)
+    console.print()
+    if measured:
+        print_table(table)
+        console.print(RATES_NOTE)
+    for attack in attacks:
+        console.print(f"{attack.kind}: {_note(attack)}", markup=False)
 
 
 def _note(attack: Attack) -> str:

@@ -23,6 +23,7 @@ from p2p_labeldp.cli.output import (
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
+from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError, RunError
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def command(
             figures += drawn
             empty += [] if drawn else [metric]
         if report:
-            figures += leave_report(place, progress)
+            page = leave_report(place, progress)
+            figures += [] if page is None else [page]
     failed = _failed(found)
     if as_json:
         print_json(_as_json(found, failed, figures))
@@ -222,14 +224,14 @@ def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], 
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for key in found.keys:
-        table.add_column(key, justify="right", overflow="fold")
+        table.add_column(key, justify="right")
     for name in ("runs", "accuracy", "epsilon", "delta"):
         table.add_column(name, justify="right", no_wrap=True)
     rows = _by_setting(found)
     for number in list(rows)[:MOST_LINES]:
         cells = (str(len(rows[number])), _mean(rows[number], "accuracy"), *_largest(rows[number], "learner"))
         table.add_row(*map(show, found.settings[number]), *cells)
-    console.print(table)
+    print_table(table)
     if len(rows) > MOST_LINES:
         console.print(f"... and {len(rows) - MOST_LINES} settings more.")
     said = (

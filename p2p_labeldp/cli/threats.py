@@ -20,6 +20,7 @@ from p2p_labeldp.cli.output import (
     print_json,
     progress_bar,
 )
+from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def command(
         print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})
         return
     console.print(f"Clusters of {found.sizes} users, {noise}; one label replaced; delta {rounded_up(found.delta)}.\n")
-    console.print(_table(found, epsilon))
+    print_table(_table(found, epsilon))
     console.print("\nWho sees what:")
     for row in rows_of(found):
         console.print(f"  {row.view:<12}  {row.who}: {row.sees}", soft_wrap=True)
@@ -115,7 +116,7 @@ def _table(found: Threats, epsilon: float) -> Table:
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("view", "epsilon", f"delta at {epsilon:g}", "anything seen, with another label, is"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for row in rows_of(found):
         table.add_row(row.view, row.epsilon, rounded_up(found.deltas[row.view]), words(found.table[row.view]))
     return table
