@@ -32,7 +32,6 @@ __all__ = [
     "RunError",
     "Scenario",
     "Sweep",
-    "__version__",
     "load_scenario",
     "make_plan",
     "parse_scenario",
@@ -74,4 +73,4 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report names 
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

@@ -66,9 +66,9 @@ for _command in app.registered_commands:  # whole sentences in the list of comma
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from p2p_labeldp import __version__
+        from importlib.metadata import version as version_of
 
-        print(f"p2p-labeldp {__version__}")
+        print(f"p2p-labeldp {version_of('p2p-labeldp')}")
         raise typer.Exit
 
 
