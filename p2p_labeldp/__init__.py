@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from p2p_labeldp.estimator import LabelPrivateClassifier
     from p2p_labeldp.experiments import run
     from p2p_labeldp.experiments.sweeps import Plan, Sweep, make_plan, read_sweep, sweep
+    from p2p_labeldp.learning.saved import load_model
     from p2p_labeldp.reporting import write_report
     from p2p_labeldp.runs import Run
     from p2p_labeldp.scenario import Scenario, load_scenario, parse_scenario
@@ -32,6 +33,7 @@ __all__ = [
     "RunError",
     "Scenario",
     "Sweep",
+    "load_model",
     "load_scenario",
     "make_plan",
     "parse_scenario",

@@ -76,6 +76,8 @@ def scenario_text(title: str, examples: dict[str, Any]) -> str:
             section = mine
             lines += ["", f"[{section}]"]
         lines += _comment(f"{doc}: {rule}")
+        if rule.startswith("a table"):
+            continue  # it comes after the keys of its section, from a command of its own
         shown = json.dumps(chosen.get(dotted, default), ensure_ascii=False)
         lines.append(f"{name} = {shown}" if dotted in chosen else f"# {name} = {shown}")
     lines += ["", "# Adversaries and faults, any number of them: uncomment one, or write others.", ""]
