@@ -35,7 +35,7 @@ from p2p_labeldp.data.clusters import given_clusters, kmeans_clusters
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import Reports, SoftmaxModel, learn, positive_part, targets_of
+from p2p_labeldp.learning import Reports, SoftmaxModel, learn, learned_prior, positive_part, targets_of
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 from p2p_labeldp.mechanisms import Plan, make_coins, make_plan, mechanism_of, randomness_of
 from p2p_labeldp.privacy import Guarantee, Parameters, View
@@ -172,7 +172,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise RequestError(f"mechanism {plan.kind} learns softmax regression itself: leave estimator at None")
         population = Population(features, codes, lambda ids, _: clusters[ids])
         drawn = make_coins(coins.source, coins.seed)
-        outcome = run_vectorized(population, plan, drawn, randomness_of(coins, Purpose.CURATOR))
+        settings, randomness = Learner(correct_flips=self.correct_flips), randomness_of(coins, Purpose.LEARNER)
+
+        def prior_of(users: Codes, labels: Codes) -> Doubles:
+            return learned_prior(plan, settings, features, users, labels, randomness)
+
+        outcome = run_vectorized(population, plan, drawn, randomness_of(coins, Purpose.CURATOR), prior_of)
         self.clusters_, self.plan_ = clusters, plan
         table = guarantees(plan, Circumstances(cluster_sizes(clusters, plan.parameters), delta), (View.LEARNER,))
         self.privacy_ = table[headline(table)]

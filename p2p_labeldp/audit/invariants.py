@@ -412,6 +412,7 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "submit": Checker._foreign,
     "shares": Checker._foreign,
     "release": Checker._foreign,
+    "prior": Checker._foreign,
     "done": Checker._done,
     "closed": Checker._closed,
     "goodbye": Checker._goodbye,

@@ -20,7 +20,7 @@ from trio.testing import MockClock
 
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.mechanisms import Coins, Holder, Plan, Randomness
+from p2p_labeldp.mechanisms import Coins, Holder, Plan, PriorOf, Randomness
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol.auditor import Auditor, Record
@@ -42,6 +42,7 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
     name_of,
 )
+from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
@@ -70,6 +71,7 @@ class Simulation:
         hosting: str = "user",
         seed: int = 0,
         randomness: Randomness | None = None,
+        prior_of: PriorOf | None = None,
         target: Target | None = None,
         faults: Faults | None = None,
         write: Callable[[bytes], object] = lambda _: None,
@@ -99,9 +101,11 @@ class Simulation:
         if receiver is None:
             self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
         else:
-            self.users = [
-                Submitter(i, label, self.host, receiver) for i, label in enumerate(population.labels.tolist())
-            ]
+            labels = enumerate(population.labels.tolist())
+            if plan.stages is None:
+                self.users = [Submitter(i, label, self.host, receiver) for i, label in labels]
+            else:
+                self.users = [Responder(i, label, self.host, plan.stages) for i, label in labels]
         # The last word on a round comes no later than this, whatever is lost on the way.
         patience = settings.hello_limit + (parameters.rounds + 1) * settings.round_limit
         teller = COORDINATOR
@@ -123,7 +127,7 @@ class Simulation:
             target,
         )
         limit = settings.round_limit
-        self.learner = Learner(count, parameters.rounds, parameters.labels, patience, limit, teller)
+        self.learner = Learner(count, parameters.rounds, parameters.labels, patience, limit, teller, prior_of)
         self._nursery: trio.Nursery | None = None
         header = self.auditor.header(
             users=count,
@@ -161,6 +165,7 @@ class Simulation:
             missing=self._missing(),
             withheld=self.coordinator.withheld,
             shares=self.learner.shares,
+            prior=self.learner.prior,
             virtual_seconds=self.network.last_time,
             faults=[] if self.faults is None else self.faults.fired(),
             warnings=[] if self.faults is None else self.faults.warnings(),

@@ -39,6 +39,8 @@ class Outcome:
     """Clusters that released nothing, since without all of their users they would not keep the target."""
     shares: NDArray[np.float64] | None = None
     """The label distribution of each cluster, (clusters, K), as a curator published it."""
+    prior: NDArray[np.float64] | None = None
+    """What users of a second stage were told before they answered, (users, K); rows of zeros for all others."""
     virtual_seconds: float = 0.0
     faults: list[dict[str, Any]] = field(default_factory=list)
     """Every rule of the scenario's faults, in order, and how often it fired."""

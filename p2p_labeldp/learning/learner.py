@@ -21,11 +21,16 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.learning.robust import trimmed_reports
 from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, fit_softmax
-from p2p_labeldp.learning.targets import pooled_reports, positive_part, undrawn, unflip
+from p2p_labeldp.learning.targets import one_hot, pooled_reports, positive_part, undrawn, unflip
 from p2p_labeldp.mechanisms import Plan, Randomness
+from p2p_labeldp.mechanisms.plan import Stages
 from p2p_labeldp.scenario import Learner as Settings
 
 Labels = NDArray[np.int64]
+
+PRIOR_VARIANCE = 0.25
+"""Of the weights of a model of true labels, on features of a similar scale: of the order of one half each."""
+LEAST_KEPT = 1e-6  # less of a label than that is no prior at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,8 @@ class Reports:
     """By user id; below 0 for those who did not take part."""
     shares: Doubles | None = None
     """What a curator published: a row for each cluster."""
+    prior: Doubles | None = None
+    """What users of a second stage were told before they answered, by user id; rows of zeros for all others."""
 
     def __len__(self) -> int:
         return len(self.users)
@@ -68,11 +75,50 @@ def targets_of(plan: Plan, settings: Settings, features: Matrix, reports: Report
         targets = trimmed_reports(targets, weights, clusters, features[users], settings.robust)
     if plan.exchangeable:
         users, targets, weights = _pooled(reports.clusters, clusters, targets, weights)
+    if plan.stages is not None and reports.prior is not None:
+        return _staged(plan, plan.stages, settings, reports.prior[users], Targets(users, targets, weights))
     if plan.parameters.alpha and settings.correct_flips:
         targets = unflip(targets, plan.parameters.alpha)
     if plan.beta and reports.shares is not None:
         targets = undrawn(targets, reports.shares[clusters], plan.beta)
     return Targets(users, positive_part(targets) if plan.exchangeable else targets, weights)
+
+
+def _staged(plan: Plan, stages: Stages, settings: Settings, prior: Doubles, found: Targets) -> Targets:
+    """Both stages together. A first-stage target, its flips undone, is noisier by 1/(1 - beta): it counts the less."""
+    targets, second = found.targets, prior.sum(axis=1) > 0
+    if settings.correct_flips:
+        targets = unflip(targets, plan.parameters.alpha)
+        targets[second] = stages.undone(found.targets[second], prior[second])
+    weights = np.where(second, found.weights, found.weights * kept_share(plan) ** 2)
+    return Targets(found.users, targets, weights)
+
+
+def kept_share(plan: Plan) -> float:
+    """1 - beta: of labels that users flip, the share that is no uniform draw."""
+    return 1 - plan.parameters.alpha * plan.parameters.labels / (plan.parameters.labels - 1)
+
+
+def learned_prior(
+    plan: Plan, settings: Settings, features: Matrix, users: Labels, labels: Labels, randomness: Randomness
+) -> Doubles:
+    """What a model of the first stage's labels expects of everyone: the prior of a mechanism with two stages.
+
+    A prior that is too sure of itself keeps one label and learns nothing. So the model is one of the noisy labels as
+    they are, whose shares it can be right about, and the flips are undone in what it predicts. Its l2 follows from
+    public numbers: with weights of variance ``PRIOR_VARIANCE`` for true labels, those for noisy ones are smaller
+    by 1 - beta, and the penalty that such a Gaussian prior means is 1 / (n variance (1 - beta)^2), on the bias too:
+    where the noise leaves nothing, the prior is uniform.
+    """
+    kept = kept_share(plan)
+    count = plan.parameters.labels
+    uniform = np.full((len(features), count), 1 / count)
+    if not len(users) or kept < LEAST_KEPT:
+        return uniform
+    l2 = max(settings.l2, 1 / (len(users) * PRIOR_VARIANCE * kept**2))
+    model = fit_softmax(features[users], one_hot(labels, count), l2, settings.max_iterations, free_bias=False)
+    prior = positive_part(unflip(model.predict_proba(features), plan.parameters.alpha))
+    return np.where(prior.sum(axis=1, keepdims=True) > 0, prior, uniform)
 
 
 def _pooled(everyone: Labels, clusters: Labels, targets: Doubles, weights: Doubles) -> tuple[Labels, Doubles, Doubles]:

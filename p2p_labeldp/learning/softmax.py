@@ -71,12 +71,14 @@ def fit_softmax(
     max_iterations: int = 100,
     sample_weight: Doubles | None = None,
     tolerance: float = 1e-5,
+    free_bias: bool = True,
 ) -> SoftmaxModel:
     """The model with the least loss on ``targets``, whose rows sum to 1.
 
-    Stops when an iteration lowers the loss by less than ``tolerance`` of itself, or after ``max_iterations``.
+    ``free_bias``: whether l2 leaves the bias alone, as far as no target is negative. Stops when an iteration lowers
+    the loss by less than ``tolerance`` of itself, or after ``max_iterations``.
     """
-    objective = Objective(features, targets, l2, sample_weight)
+    objective = Objective(features, targets, l2, sample_weight, free_bias)
     with threadpool_limits(limits=1, user_api="blas"):
         found = minimize(
             objective,
@@ -92,7 +94,14 @@ def fit_softmax(
 class Objective:
     """The loss and its gradient as a function of one flat vector: W (d, K), then the bias at the mean."""
 
-    def __init__(self, features: Matrix, targets: Matrix, l2: float, sample_weight: Doubles | None = None) -> None:
+    def __init__(
+        self,
+        features: Matrix,
+        targets: Matrix,
+        l2: float,
+        sample_weight: Doubles | None = None,
+        free_bias: bool = True,
+    ) -> None:
         if features.dtype not in (np.float32, np.float64):
             features = features.astype(np.float32)
         if features.ndim != 2 or targets.ndim != 2 or len(features) != len(targets) or not len(features):
@@ -111,7 +120,7 @@ class Objective:
         self.targets = targets.T.astype(features.dtype, order="C")
         self.l2 = l2
         # Corrected labels of a rare class may weigh less than nothing in all: a free bias would then run away.
-        self.bias_l2 = l2 if bool((targets < 0).any()) else 0.0
+        self.bias_l2 = l2 if not free_bias or bool((targets < 0).any()) else 0.0
         total = float(len(features)) if sample_weight is None else float(sample_weight.sum())
         self.shares = None if sample_weight is None else (sample_weight / total).astype(features.dtype)
         self.share = 1.0 / total

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.coins import KEEP, Coins, Randomness
+from p2p_labeldp.mechanisms.coins import KEEP, PEER, Coins, Randomness
 from p2p_labeldp.mechanisms.exchange import Rosters, exchange, flip
 from p2p_labeldp.privacy import Guarantee, Parameters, Relation, View
 
@@ -53,6 +53,30 @@ class Work(NamedTuple):
     """q(y|c), a row for each cluster, where the learner needs it to undo the drawing."""
 
 
+class PriorOf(Protocol):
+    """What a learner expects of everyone's label, (n, K), having heard of some: rows that sum to 1, none negative.
+
+    It is made from what users sent already, so that it tells no more of them.
+    """
+
+    def __call__(self, users: Labels, labels: Labels) -> Shares: ...
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A mechanism of two rounds, each user in one of them: the second answers with the first's model as her prior.
+
+    Whatever the prior is, an answer costs what the plan states: users need not trust who sends it.
+    """
+
+    share: float
+    """Of the users, in the first round: each draws her own by her coin ``PEER`` of that round."""
+    respond: Callable[[Labels, Shares, NDArray[np.float64]], Labels]
+    """Labels, priors and coins of the second round's users to their noisy labels, row by row."""
+    undone: Callable[[Shares, Shares], Shares]
+    """Targets and priors of the second round's users to targets with the known noise undone."""
+
+
 class Working(Protocol):
     """The one piece of work of a curator or a shuffler."""
 
@@ -79,6 +103,8 @@ class Plan:
     beta: float = 0.0
     """How much of the drawing from published shares the learner undoes."""
     work: Working | None = None
+    stages: Stages | None = None
+    """Where the learner's model of some users is the prior of the others."""
     paper_epsilon: float | None = None
     """What the paper's theorem says of Algorithm 1. Too small: for comparison."""
     stating: Callable[[], Guarantee] | None = None
@@ -165,32 +191,70 @@ class Released:
 
     rounds: Sequence[tuple[Labels, NDArray[np.integer]]]
     shares: Shares | None = None
+    prior: Shares | None = None
+    """What users of a second stage were told before they answered, (n, K); rows of zeros for all others."""
     abstained: int = 0
     """Users of clusters below the minimum size."""
 
 
 def release(
-    plan: Plan, labels: NDArray[np.integer], clusters: NDArray[np.integer], coins: Coins, randomness: Randomness | None
+    plan: Plan,
+    labels: NDArray[np.integer],
+    clusters: NDArray[np.integer],
+    coins: Coins,
+    randomness: Randomness | None,
+    prior_of: PriorOf | None = None,
 ) -> Released:
-    """The mechanism on arrays: labels and clusters of users 0..n-1 in, what the learner receives out."""
+    """The mechanism on arrays: labels and clusters of users 0..n-1 in, what the learner receives out.
+
+    ``prior_of`` is the learner's part of a mechanism with stages.
+    """
     rosters = Rosters.of(clusters)
     parameters = plan.parameters
     abstained = int(rosters.sizes[rosters.sizes < parameters.minimum_size].sum())
     if plan.holder is Holder.PEERS:
         rounds = [(found.users, found.labels) for found in exchange(labels, rosters, parameters, coins)]
-        return Released(rounds, None, abstained)
+        return Released(rounds, abstained=abstained)
     noisy = labels.astype(np.int64, copy=False)
     takes_part = rosters.sizes[clusters] >= parameters.minimum_size
     if parameters.tosses:
         drawn = coins.block(0, 0, len(noisy))
         noisy = flip(noisy, drawn, parameters.alpha, parameters.labels).astype(np.int64, copy=False)
         takes_part &= drawn[:, KEEP] < parameters.theta
+        if plan.stages is not None:
+            assert prior_of is not None
+            first = drawn[:, PEER] < plan.stages.share
+            return _staged(plan.stages, labels, noisy, takes_part, first, coins, prior_of, abstained)
     users = np.flatnonzero(takes_part)
     if plan.work is None:
-        return Released([(users, noisy[users])], None, abstained)
+        return Released([(users, noisy[users])], abstained=abstained)
     assert randomness is not None
     done = plan.work(users, noisy[users], clusters[users].astype(np.int64), randomness)
-    return Released([(done.users, done.labels)], done.shares, abstained)
+    return Released([(done.users, done.labels)], done.shares, abstained=abstained)
+
+
+def _staged(
+    stages: Stages,
+    labels: NDArray[np.integer],
+    noisy: Labels,
+    takes_part: NDArray[np.bool_],
+    first: NDArray[np.bool_],
+    coins: Coins,
+    prior_of: PriorOf,
+    abstained: int,
+) -> Released:
+    early, late = np.flatnonzero(takes_part & first), np.flatnonzero(takes_part & ~first)
+    prior = told_to_others(early, prior_of(early, noisy[early]))
+    drawn = coins.block(1, 0, len(labels))
+    answers = stages.respond(labels[late].astype(np.int64), prior[late], drawn[late])
+    return Released([(early, noisy[early]), (late, answers)], None, prior, abstained)
+
+
+def told_to_others(users: Labels, prior: Shares) -> Shares:
+    """The priors of all but these users; rows of zeros for them."""
+    told = prior.copy()
+    told[users] = 0.0
+    return told
 
 
 def sees_true_labels(views: Iterable[View], delta: float) -> dict[View, Guarantee]:

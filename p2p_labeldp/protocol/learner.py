@@ -6,6 +6,9 @@ else's report is taken.
 
 Where labels go through a curator or a shuffler, that party closes the round and passes the labels on; a curator may
 publish a label distribution for each cluster besides.
+
+In a mechanism of two stages the learner makes a model of the first round's reports, once it has them all, and tells
+each user who did not report in it what that model expects of her: the prior with which she answers in the second.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.mechanisms.plan import PriorOf, told_to_others
 from p2p_labeldp.protocol.collection import Collection
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
@@ -24,6 +28,7 @@ from p2p_labeldp.protocol.messages import (
     Fault,
     Message,
     Outgoing,
+    Prior,
     Refusal,
     Refused,
     Release,
@@ -42,6 +47,7 @@ class Learner:
         rounds_limit: float,
         report_limit: float,
         teller: int = COORDINATOR,
+        prior_of: PriorOf | None = None,
     ) -> None:
         self.users = users
         self.labels = labels
@@ -52,6 +58,9 @@ class Learner:
         self._collected = [Collection(users, labels, round_) for round_ in range(rounds)]
         self._shares: dict[int, NDArray[np.float64]] = {}
         self._limits = (rounds_limit, report_limit)
+        self.prior: NDArray[np.float64] | None = None
+        """What users of the second stage were told, (users, labels); rows of zeros for all others."""
+        self._prior_of = prior_of
         self._teller = teller  # who closes rounds: where labels go through a curator or a shuffler, that party
 
     @property
@@ -84,7 +93,8 @@ class Learner:
         if kind is Report and self._teller == COORDINATOR:
             assert isinstance(message, Report)
             self._take(sender, message.round, message.label)
-        elif kind is Release and sender == self._teller != COORDINATOR:
+            return self._priors()
+        if kind is Release and sender == self._teller != COORDINATOR:
             assert isinstance(message, Release)
             self._take(message.user, 0, message.label)
         elif kind is Closed and sender == self._teller:
@@ -125,7 +135,19 @@ class Learner:
         self.stage += collected.closed
         kind = "report" if self._teller == COORDINATOR else "release"
         reason = f"does not count in round {message.round}"
-        return [(AUDITOR, Refusal(user, kind, Fault.OUT_OF_ORDER, reason)) for user in left_out]
+        refusals = [(AUDITOR, Refusal(user, kind, Fault.OUT_OF_ORDER, reason)) for user in left_out]
+        return [*refusals, *self._priors()]
+
+    def _priors(self) -> Sequence[Outgoing]:
+        """What the others are told, when the first stage is complete: all at once, so that times tell nothing."""
+        first = self._collected[0]
+        if self._prior_of is None or self.prior is not None or not first.complete:
+            return ()
+        users, labels = first.counting()
+        self.prior = told_to_others(users, self._prior_of(users, labels))
+        rows = self.prior.astype("<f8")
+        others = np.setdiff1d(np.arange(self.users), users, assume_unique=True)
+        return [(user, Prior(rows[user].tobytes())) for user in others.tolist()]
 
     def _publish(self, message: ClusterShares) -> None:
         if len(message.values) != 8 * self.labels:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 2
+VERSION = 3
 
 COORDINATOR, LEARNER, AUDITOR, HOST, CURATOR, SHUFFLER = -1, -2, -3, -4, -5, -6
 PARTIES = {
@@ -236,6 +236,17 @@ class ClusterShares(Message, frozen=True, tag="shares"):
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
 
 
+class Prior(Message, frozen=True, tag="prior"):
+    """What the learner expects of a user's label before she reports, in a mechanism of two stages."""
+
+    senders = (LEARNER,)
+    receivers = (USER,)
+    purpose = "the learner tells a user of the second stage what it expects of her"
+    says = "prior"
+
+    values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
+
+
 class Goodbye(Message, frozen=True, tag="goodbye"):
     """The last round is closed for everyone; ``release`` as in a `Round`."""
 
@@ -260,8 +271,8 @@ class Refusal(Message, frozen=True, tag="refusal"):
 
 
 AnyMessage = (
-    Hello | Roster | Centre | Assignment | Round | Ask | Answer | Report | Submit | ClusterShares | Release | Done
-    | Closed | Goodbye | Refusal
+    Hello | Roster | Centre | Assignment | Round | Ask | Answer | Report | Prior | Submit | ClusterShares | Release
+    | Done | Closed | Goodbye | Refusal
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 """In the order in which a run sends them."""

@@ -30,7 +30,7 @@ from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, User
 class Submitter(User):
     """``receiver`` is whom she hands her label to. She flips it first where her host's alpha says so."""
 
-    __slots__ = ("_receiver",)
+    __slots__ = ("_coins", "_receiver")
 
     def __init__(self, id_: int, label: int, host: Host, receiver: int) -> None:
         super().__init__(id_, label, host)
@@ -50,7 +50,7 @@ class Submitter(User):
             return ((COORDINATOR, Done(round_, "abstained")),)
         label, kept = self.label, True
         if parameters.tosses:
-            flip, _, keep, other = self.host.coins(round_, self.id)
+            self._coins = flip, _, keep, other = self.host.coins(round_, self.id)
             kept = keep < parameters.theta
             if flip < parameters.alpha:
                 label = (label + 1 + int(other * (parameters.labels - 1))) % parameters.labels

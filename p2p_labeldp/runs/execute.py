@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from p2p_labeldp.adversaries.install import assign, install, refuse_misbehaviour
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.data import Dataset
@@ -17,6 +20,7 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.learning import learned_prior
 from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters, View, account
@@ -66,7 +70,13 @@ class Executed:
 
     def again(self) -> Outcome:
         """The same run without any adversaries."""
-        return run_vectorized(self.population, self.resolved.plan, self.coins, self.randomness())
+        return run_vectorized(self.population, self.resolved.plan, self.coins, self.randomness(), self.prior_of)
+
+    def prior_of(self, users: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The learner's part of a mechanism with stages."""
+        resolved = self.resolved
+        randomness = randomness_of(resolved.scenario.coins, Purpose.LEARNER)
+        return learned_prior(resolved.plan, resolved.scenario.learner, self.dataset.features, users, labels, randomness)
 
     def randomness(self) -> Randomness:
         return randomness_of(self.resolved.scenario.coins, Purpose.CURATOR)
@@ -171,6 +181,7 @@ def _simulation(
         hosting=hosting,
         seed=scenario.coins.seed,
         randomness=done.randomness(),
+        prior_of=None if resolved.plan.stages is None else done.prior_of,
         target=target_of(resolved),
         faults=faults,
         write=folder.open_trace().write if folder is not None else lambda _: None,

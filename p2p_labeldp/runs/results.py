@@ -52,7 +52,7 @@ def reports_of(outcome: Outcome) -> Reports:
     empty = np.empty(0, dtype=np.int64)
     users = np.concatenate([empty, *(users for users, _ in outcome.rounds)])
     labels = np.concatenate([empty, *(labels.astype(np.int64) for _, labels in outcome.rounds)])
-    return Reports(users, labels, outcome.clusters, outcome.shares)
+    return Reports(users, labels, outcome.clusters, outcome.shares, outcome.prior)
 
 
 SEEDED = "epsilon is the mechanism's: whoever knows the seed can undo every flip"

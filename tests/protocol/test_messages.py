@@ -34,6 +34,7 @@ from p2p_labeldp.protocol.messages import (
     Goodbye,
     Hello,
     Message,
+    Prior,
     Refusal,
     Refused,
     Release,
@@ -60,6 +61,7 @@ ONE_OF_EACH: list[AnyMessage] = [
     Done(0, "reported"),
     Closed(0, 0, b"\x0c", 0),
     ClusterShares(2, np.array([0.25, 0.75], dtype="<f8").tobytes()),
+    Prior(np.array([0.25, 0.75], dtype="<f8").tobytes()),
     Goodbye(False),
     Refusal(5, "ask", Fault.DUPLICATE, "user 5 asked already"),
     Centre(3, Features(np.array([0.5, -2.0], dtype=np.float32))),
@@ -142,6 +144,7 @@ any_message = st.one_of(
     st.builds(Release, indices, labels),
     st.builds(Closed, round_numbers, indices, st.binary(max_size=40), indices),
     st.builds(ClusterShares, indices, st.binary(max_size=40)),
+    st.builds(Prior, st.binary(max_size=40)),
     st.builds(Goodbye, st.booleans()),
     st.builds(Refusal, st.integers(-6, 2**48), st.text(max_size=9), st.sampled_from(Fault), st.text(max_size=40)),
 )
