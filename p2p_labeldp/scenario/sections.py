@@ -105,6 +105,7 @@ MECHANISMS = {
     "cluster_rr": Reads(("tau", "share"), pure=True),
     "centralized": Reads(("tau", "share", "sigma", "lambda", "beta"), ("sigma", "lambda"), pure=True),
     "rr_with_prior": Reads(("share",), pure=True),
+    "lp_2st": Reads(flips=True, pure=True),
     "dp_sgd": Reads(),
     "none": Reads(epsilon=False),
 }

@@ -208,7 +208,7 @@ IDLE = [
     (kind("uniform_rr"), "privacy.delta=.1,.01", "uniform_rr has its epsilon at delta 0"),
     (kind("rr_with_prior"), "privacy.delta=.1,.01", "rr_with_prior has its epsilon at delta 0"),
     (kind("cluster_rr"), "mechanism.sigma=1,2", "for mechanism.kind = centralized, not cluster_rr"),
-    (kind("cluster_rr"), "learner.correct_flips=true,false", "uniform_rr or subsampled_rr, not cluster_rr"),
+    (kind("cluster_rr"), "learner.correct_flips=true,false", "subsampled_rr or lp_2st, not cluster_rr"),
     (kind("dp_sgd"), "learner.robust=0,.4", "dp_sgd fits by itself"),
     (kind("none"), "mechanism.epsilon=1,2", "mechanism.kind = none adds no noise"),
     (kind("none"), "mechanism.alpha=.1,.3", "for mechanism.kind = peer_to_peer, shuffle or subsampled_rr, not none"),

@@ -22,7 +22,7 @@ from p2p_labeldp.privacy import Parameters, View, account, account_clusters
 from p2p_labeldp.privacy.paper import centralized_epsilon
 from p2p_labeldp.scenario import MECHANISMS as KINDS
 
-PURE = ("uniform_rr", "subsampled_rr", "cluster_rr", "centralized", "rr_with_prior")
+PURE = ("uniform_rr", "subsampled_rr", "lp_2st", "cluster_rr", "centralized", "rr_with_prior")
 EXCHANGE = ("theta", "rounds", "noise", "minimum_size")
 
 
@@ -35,7 +35,15 @@ def make(kind: str, epsilon: float | None = 1.0, **options: Any) -> Plan:
 
 def released(plan: Plan, labels: Any, clusters: Any, seed: int = 0) -> Released:
     randomness = SeededRandomness(np.random.default_rng(seed))
-    return release(plan, np.asarray(labels), np.asarray(clusters), SeededCoins(seed), randomness)
+    prior = np.full((len(labels), plan.parameters.labels), 1 / plan.parameters.labels)
+    coins = SeededCoins(seed)
+    found = release(plan, np.asarray(labels), np.asarray(clusters), coins, randomness, lambda users, labels: prior)
+    if plan.stages is None:
+        return found
+    # Each user reports in one of two rounds: all of them together.
+    users, noisy = (np.concatenate(column) for column in zip(*found.rounds, strict=True))
+    order = np.argsort(users)
+    return dataclasses.replace(found, rounds=[(users[order], noisy[order])])
 
 
 @given(

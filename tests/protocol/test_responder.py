@@ -1,0 +1,112 @@
+"""A user of two stages uses her label once, whatever the learner sends her and whenever."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.mechanisms import SeededCoins, make_plan
+from p2p_labeldp.protocol.collection import closed_parts
+from p2p_labeldp.protocol.host import Host
+from p2p_labeldp.protocol.learner import Learner
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    LEARNER,
+    Ask,
+    Assignment,
+    Done,
+    Fault,
+    Goodbye,
+    Message,
+    Prior,
+    Refused,
+    Report,
+    Round,
+)
+from p2p_labeldp.protocol.responder import Responder
+
+USERS = 40
+PRIOR = Prior(np.array([1.0, 0.0, 0.0], dtype="<f8").tobytes())  # keeps label 0 alone
+
+
+def assigned(minimum: int = 1) -> list[Responder]:
+    plan = make_plan("lp_2st", labels=3, sizes=[USERS], epsilon=2.0)
+    assert plan.stages is not None
+    host = Host(plan.parameters, SeededCoins(5), 0, USERS)
+    if minimum > USERS:
+        host.parameters = type(plan.parameters)(0.1, labels=3, rounds=2, minimum_size=minimum)
+    host.rosters[0] = array("q", range(USERS))
+    return [Responder(user, user % 3, host, plan.stages) for user in range(USERS)]
+
+
+def in_stages() -> tuple[Responder, Responder]:
+    """One of each stage, after the first assignment."""
+    found: dict[str, Responder] = {}
+    for user in assigned():
+        ((_, done),) = user.receive(COORDINATOR, Assignment(0, USERS, user.id))
+        assert isinstance(done, Done)
+        found.setdefault(done.outcome, user)
+    return found["reported"], found["dropped"]
+
+
+def fault(user: Responder, sender: int, message: Message) -> Fault:
+    with pytest.raises(Refused) as refused:
+        user.receive(sender, message)
+    return refused.value.fault
+
+
+def test_who_reports_first_is_done_with_it() -> None:
+    first, _ = in_stages()
+    report, done = first.receive(COORDINATOR, Round(1, True))
+    assert isinstance(report[1], Report)
+    assert done == (COORDINATOR, Done(1, "dropped"))
+    assert fault(first, LEARNER, PRIOR) == "out_of_order"
+    assert list(first.receive(COORDINATOR, Goodbye(True))) == []
+
+
+def test_who_answers_second_waits_for_her_prior_and_answers_once() -> None:
+    _, second = in_stages()
+    assert list(second.receive(COORDINATOR, Round(1, True))) == []
+    assert fault(second, 3, PRIOR) == "misdirected"
+    assert fault(second, LEARNER, Prior(b"1234")) == "malformed"
+    assert fault(second, LEARNER, Prior(np.array([1, np.nan, 0], dtype="<f8").tobytes())) == "malformed"
+    assert fault(second, LEARNER, Prior(np.array([1, -1, 0], dtype="<f8").tobytes())) == "malformed"
+    assert list(second.receive(LEARNER, PRIOR)) == [(COORDINATOR, Done(1, "reported"))]
+    assert fault(second, LEARNER, PRIOR) == "duplicate"
+    assert fault(second, 3, Ask(1)) == "misdirected"
+    assert list(second.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(1, 0))]
+
+
+def test_a_prior_may_overtake_the_round_that_it_is_for() -> None:
+    _, second = in_stages()
+    assert list(second.receive(LEARNER, PRIOR)) == []
+    assert list(second.receive(COORDINATOR, Round(1, True))) == [(COORDINATOR, Done(1, "reported"))]
+
+
+def test_who_abstains_takes_no_notice_of_a_prior() -> None:
+    someone = assigned(minimum=USERS + 1)[0]
+    assert list(someone.receive(COORDINATOR, Assignment(0, USERS, 0))) == [(COORDINATOR, Done(0, "abstained"))]
+    assert list(someone.receive(LEARNER, PRIOR)) == []
+    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(COORDINATOR, Done(1, "abstained"))]
+
+
+def test_the_learner_tells_all_others_when_the_last_report_of_the_first_stage_is_there() -> None:
+    asked: list[list[int]] = []
+
+    def prior_of(users: np.ndarray, labels: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        asked.append(users.tolist())
+        return np.full((4, 2), 0.5)
+
+    learner = Learner(4, 2, 2, 60.0, 60.0, prior_of=prior_of)
+    counted = np.array([True, False, True, False])
+    (close,) = closed_parts(0, counted)
+    assert list(learner.receive(0, Report(0, 1))) == []
+    assert list(learner.receive(COORDINATOR, close)) == []
+    told = learner.receive(2, Report(0, 0))
+    assert asked == [[0, 2]]
+    assert [to for to, _ in told] == [1, 3]
+    assert learner.prior is not None
+    assert learner.prior.sum(axis=1).tolist() == [0, 1, 0, 1]
+    assert list(learner.receive(1, Report(1, 0))) == []
