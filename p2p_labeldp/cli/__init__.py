@@ -31,6 +31,7 @@ from p2p_labeldp.cli import (
     report,
     run,
     scenarios,
+    schema,
     sweep,
     threats,
 )
@@ -54,6 +55,7 @@ app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("audit")(audit.command)
 app.command("report")(report.command)
+app.command("schema")(schema.command)
 app.command("predict")(predict.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)

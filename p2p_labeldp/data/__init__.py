@@ -30,7 +30,7 @@ def load(data: Data, seed: int, data_dir: Path | None = None) -> Dataset:
     found = record.load(data, seed, data_dir)
     if isinstance(found, Dataset):
         return found
-    chosen = _choose_users(data, len(found.labels), seed)
+    chosen = _choose_users(data, _by_person(data, found), seed)
     return _dataset(data.name, found, chosen, record.targets.get(data.target), data.schema)
 
 
@@ -50,16 +50,27 @@ def _check(data: Data, record: DataSet) -> None:
         raise RequestError(f"data.users is {data.users}; at least 0 (0 takes all)")
 
 
-def _choose_users(data: Data, available: int, seed: int) -> NDArray[np.int64]:
-    """The rows that become users, in the data's order."""
+def _by_person(data: Data, source: Source) -> NDArray[np.int64]:
+    """The rows that may become users: in the data's order, those of one person together, or her first alone."""
+    if source.persons is None:
+        return np.arange(len(source.labels))
+    _, first, owner = np.unique(source.persons, return_index=True, return_inverse=True)
+    if data.person_rows == "one":
+        return np.sort(first)
+    return np.argsort(first[owner.reshape(-1)], kind="stable")
+
+
+def _choose_users(data: Data, rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """The rows that become users, in the order of ``rows``."""
+    available = len(rows)
     if data.users > available:
         raise RequestError(
             f"data.users is {data.users}, but {data.name} has {available} training examples: "
             f"at most {available}, or 0 for all"
         )
     if data.users in (0, available):
-        return np.arange(available)
-    return np.sort(stream(seed, Purpose.USERS).permutation(available)[: data.users])
+        return rows
+    return rows[np.sort(stream(seed, Purpose.USERS).permutation(available)[: data.users])]
 
 
 def _dataset(name: str, source: Source, chosen: NDArray[np.int64], target: Target | None, given: Schema) -> Dataset:
@@ -75,17 +86,22 @@ def _dataset(name: str, source: Source, chosen: NDArray[np.int64], target: Targe
         test_labels=test_labels,
         classes=classes,
         given_clusters=None if source.given_clusters is None else compact(source.given_clusters[chosen]),
-        schema=_schema(source, classes, given),
+        schema=_schema(name, source, classes, given),
+        persons=None if source.persons is None else compact(source.persons[chosen]),
     )
 
 
-def _schema(source: Source, classes: tuple[str, ...], given: Schema) -> Schema:
+def _schema(name: str, source: Source, classes: tuple[str, ...], given: Schema) -> Schema:
     """The scenario's, or the one that was found when the source was read."""
-    if given:
+    if given and name == "csv":
         return given
     if source.columns:
-        return Schema(columns=source.columns, classes=classes)
-    return Schema.numbers("pixel", source.features.shape[1], classes, high=source.scale)
+        found = Schema(columns=source.columns, classes=classes)
+    else:
+        found = Schema.numbers("pixel", source.features.shape[1], classes, high=source.scale)
+    if given and (given.columns, given.classes) != (found.columns, found.classes):
+        raise RequestError(f"data.schema is not that of {name} with these users; leave it out, it is known")
+    return found
 
 
 def _floats(features: NDArray[Any], scale: float) -> Floats:

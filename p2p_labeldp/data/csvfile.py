@@ -1,58 +1,93 @@
 """A CSV file of the user's own: a header, a label column, columns of numbers and of categories.
 
-A column is one of numbers if all its values are; missing values are empty or ``?`` and become the mean. A
-column of mostly numbers with something else among them is taken for a mistake and refused, since reading
-it as categories would hide the mistake in a hundred columns.
+With a schema in the scenario its columns hold what that says. Without one they are guessed: a column is one of numbers
+if all its values are; missing values are empty or ``?`` and become the mean. A column of mostly numbers with something
+else among them is taken for a mistake and refused, since reading it as categories would hide the mistake in a hundred
+columns.
 """
 
 import math
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_labeldp.data.csvtable import as_number, read_table
 from p2p_labeldp.data.dataset import Source, codes, compact
 from p2p_labeldp.data.files import folders
-from p2p_labeldp.data.splits import split
+from p2p_labeldp.data.propose import continuous
+from p2p_labeldp.data.rows import Named, read_rows
+from p2p_labeldp.data.splits import split, split_by_owner
 from p2p_labeldp.data.tabular import Column, Table, encode, fitted
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Schema
+from p2p_labeldp.scenario import Data, Schema
 from p2p_labeldp.scenario.schema import MISSING
 
 
-def load_csv(
-    path: str, label_column: str, cluster_column: str, data_dir: Path | None, seed: int, test_fraction: float
-) -> Source:
-    file = _locate(path, data_dir)
+def load_csv(data: Data, seed: int, data_dir: Path | None) -> Source:
+    file = _locate(data.path, data_dir)
+    named = Named.of(data)
+    return _described(file, data, named, seed) if data.schema else _guessed(file, data, named, seed)
+
+
+def _described(file: Path, data: Data, named: Named, seed: int) -> Source:
+    """By the scenario's schema and nothing else."""
+    rows = read_rows(file, data.schema, named, least=2)
+    assert rows.labels is not None
+    train, test = _split(file, len(rows), rows.persons, seed, data.test_fraction)
+    return Source(
+        rows.features[train], rows.labels[train], rows.features[test], rows.labels[test], data.schema.classes,
+        given_clusters=None if rows.clusters is None else compact(rows.clusters[train]), columns=data.schema.columns,
+        persons=np.array(rows.persons)[train] if named.person else None,
+    )  # fmt: skip
+
+
+def _split(
+    file: Path, rows: int, persons: tuple[str, ...], seed: int, test_fraction: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """No person is on both sides."""
+    if not persons:
+        return split(rows, seed, test_fraction)
+    if len({*persons}) < 2:
+        raise RequestError(f"{file} has the rows of one person; one to learn from and one to test on are needed")
+    return split_by_owner(np.array(persons), seed, test_fraction)
+
+
+def _guessed(file: Path, data: Data, named: Named, seed: int) -> Source:
+    """By what its columns seem to hold."""
     table = read_table(file, least=2)
-    header, rows, lines = table.header, table.rows, table.lines
-    for key, column in (("data.label_column", label_column), ("data.cluster_column", cluster_column)):
-        if column not in header and (column or key == "data.label_column"):
-            raise RequestError(f"{key} is {column!r}, but {file} has the columns {', '.join(map(repr, header))}")
-    if cluster_column == label_column:
-        raise RequestError(f"data.cluster_column and data.label_column are both {label_column!r}")
-    by_name = dict(zip(header, zip(*rows, strict=True), strict=True))
-    for column in (label_column, cluster_column):
+    lines = table.lines
+    keys = {"label_column": named.label, "cluster_column": named.cluster, "person_column": named.person}
+    for key, column in keys.items():
+        if column not in table.header and (column or key == "label_column"):
+            shown = ", ".join(map(repr, table.header))
+            raise RequestError(f"data.{key} is {column!r}, but {file} has the columns {shown}")
+    by_name = {name: tuple(table.column(name)) for name in table.header}
+    for column in keys.values():
         if column and "" in by_name[column]:
             raise RequestError(f"{file} line {lines[by_name[column].index('')]} has no {column}")
-
     columns = {
-        name: _column(file, name, values, lines)
-        for name, values in by_name.items()
-        if name not in (label_column, cluster_column)
+        name: _column(file, name, values, lines) for name, values in by_name.items() if name not in keys.values()
     }
     if not columns:
-        raise RequestError(f"{file} has no feature column beside {label_column}")
-    train, test = split(len(rows), seed, test_fraction)
-    found = Table(columns, len(rows))
+        raise RequestError(f"{file} has no feature column beside {named.label}")
+    persons = by_name[named.person] if named.person else ()
+    train, test = _split(file, len(table), persons, seed, data.test_fraction)
+    found = Table(columns, len(table))
     described = fitted(found, train)
     features = encode(Schema(described), found)
-    classes = tuple(sorted(dict.fromkeys(by_name[label_column])))
-    labels = codes(by_name[label_column], classes)
-    given = compact(np.array(by_name[cluster_column]))[train] if cluster_column else None
+    classes = tuple(sorted(dict.fromkeys(by_name[named.label])))
+    if continuous(classes):
+        raise RequestError(
+            f"data.label_column: {named.label} holds {len(classes)} different numbers, so that it is continuous; make "
+            "classes of it, or list them in data.schema"
+        )
+    labels = codes(by_name[named.label], classes)
+    given = compact(np.array(by_name[named.cluster]))[train] if named.cluster else None
     return Source(
         features[train], labels[train], features[test], labels[test], classes,
         given_clusters=None if given is None else compact(given), columns=described,
+        persons=np.array(persons)[train] if persons else None,
     )  # fmt: skip
 
 

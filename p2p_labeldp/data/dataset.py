@@ -42,6 +42,8 @@ class Dataset:
     true_weights: Probabilities | None = None
     true_bias: Probabilities | None = None
     schema: Schema = NO_SCHEMA
+    persons: Labels | None = None
+    """Whose row each user's is, numbered from 0; None where everyone has one."""
 
     def __post_init__(self) -> None:
         if not self.schema:
@@ -61,6 +63,8 @@ class Dataset:
                 raise ValueError(f"{name} has shape {conditional.shape}, not {(rows, len(self.classes))}")
         if self.given_clusters is not None:
             _check_clusters(self.given_clusters, len(self.labels))
+        if self.persons is not None and self.persons.shape != self.labels.shape:
+            raise ValueError(f"persons has shape {self.persons.shape}, not {self.labels.shape}")
 
     @property
     def users(self) -> int:
@@ -69,6 +73,11 @@ class Dataset:
     @property
     def label_count(self) -> int:
         return len(self.classes)
+
+    @property
+    def person_rows(self) -> int:
+        """The most rows of one person."""
+        return 1 if self.persons is None else int(np.bincount(self.persons).max(initial=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +95,8 @@ class Source:
     given_clusters: Labels | None = None
     scale: float = 1.0
     columns: tuple[Column, ...] = ()
+    persons: NDArray[Any] | None = None
+    """Whose training example each is, where a person may have several."""
 
 
 def compact(ids: NDArray[Any]) -> Labels:

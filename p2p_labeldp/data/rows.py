@@ -16,7 +16,7 @@ from p2p_labeldp.data.csvtable import CsvTable, read_table
 from p2p_labeldp.data.dataset import Floats, Labels
 from p2p_labeldp.data.tabular import Outside, Table, encode
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Schema
+from p2p_labeldp.scenario import Data, Schema
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,19 @@ class Named:
     label: str = ""
     cluster: str = ""
     person: str = ""
+
+    @classmethod
+    def of(cls, data: Data) -> Named:
+        """Those that a scenario names, which are no features and not the same."""
+        named = {name: getattr(data, name) for name in ("label_column", "cluster_column", "person_column")}
+        told = {name: column for name, column in named.items() if column}
+        for name, column in told.items():
+            if column in (*data.schema.names, *data.schema.ignore):
+                raise RequestError(f"data.{name} is {column!r}, which data.schema names too; it is no feature")
+            twin = next((other for other in told if other > name and told[other] == column), None)
+            if twin is not None:
+                raise RequestError(f"data.{name} and data.{twin} are both {column!r}")
+        return cls(data.label_column, data.cluster_column, data.person_column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +54,9 @@ class Rows:
         return len(self.features)
 
 
-def read_rows(path: Path, schema: Schema, named: Named, *, labelled: bool = True) -> Rows:
+def read_rows(path: Path, schema: Schema, named: Named, *, labelled: bool = True, least: int = 1) -> Rows:
     """A CSV file's rows; labels are needed, unless ``labelled`` is False: then they are taken where they are there."""
-    table = read_table(path, schema.separator)
+    table = read_table(path, schema.separator, least=least)
     _require_columns(table, schema, named, labelled)
     features = encoded(table, schema)
     labels = clusters = None

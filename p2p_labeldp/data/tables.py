@@ -1,13 +1,15 @@
 """The two public tables: Adult (census income) and Diabetes 130-US hospitals (readmission).
 
 In Diabetes 130 a row is an encounter and a patient may have several. No patient is in both the training and
-the test set, yet she may be several users here: the guarantee is for one encounter's label.
+the test set, yet she may be several users: the guarantee is for one encounter's label, unless data.person_column
+says that all of a patient's are to be accounted for together.
 """
 
 import csv
 import io
 import zipfile
 import zlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from p2p_labeldp.data.files import find, from_openml
 from p2p_labeldp.data.splits import split_by_owner
 from p2p_labeldp.data.tabular import Column, Table, encode, fitted
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Schema
+from p2p_labeldp.scenario import Data, Schema
 from p2p_labeldp.scenario.schema import MISSING
 
 # Name, and whether it is a number; the label is the last field.
@@ -72,7 +74,14 @@ def load_adult(data_dir: Path | None) -> Source:
     return _adult_source([*train, *test], len(train))
 
 
-def load_diabetes130(data_dir: Path | None, seed: int, test_fraction: float) -> Source:
+def load_diabetes130(data: Data, seed: int, data_dir: Path | None) -> Source:
+    if data.person_column not in ("", "patient_nbr"):
+        raise RequestError(f"data.person_column is {data.person_column!r}; diabetes130 knows patient_nbr")
+    found, patients = _load_diabetes130(data_dir, seed, data.test_fraction)
+    return replace(found, persons=patients) if data.person_column else found
+
+
+def _load_diabetes130(data_dir: Path | None, seed: int, test_fraction: float) -> tuple[Source, NDArray[Any]]:
     folder = find("diabetes-130", (DIABETES_ARCHIVE,), data_dir)
     if folder is None:
         bunch = from_openml(4541, "diabetes-130", (DIABETES_ARCHIVE,), data_dir)
@@ -181,7 +190,10 @@ def _read_diabetes(path: Path) -> dict[str, list[str]]:
     return dict(zip(header, columns, strict=True))
 
 
-def _diabetes_source(columns: dict[str, list[str]], origin: str, seed: int, test_fraction: float) -> Source:
+def _diabetes_source(
+    columns: dict[str, list[str]], origin: str, seed: int, test_fraction: float
+) -> tuple[Source, NDArray[Any]]:
+    """The data set, and the patient of each training example."""
     try:
         labels = codes(columns["readmitted"], DIABETES_CLASSES)
     except KeyError:
@@ -201,7 +213,8 @@ def _diabetes_source(columns: dict[str, list[str]], origin: str, seed: int, test
     table = Table(encoded, len(labels))
     described = fitted(table, train, DIABETES_FEWEST)
     features = encode(Schema(described), table)
-    return Source(features[train], labels[train], features[test], labels[test], DIABETES_CLASSES, columns=described)
+    source = Source(features[train], labels[train], features[test], labels[test], DIABETES_CLASSES, columns=described)
+    return source, patients[train]
 
 
 def _decades(values: list[str], origin: str) -> NDArray[np.float64]:

@@ -68,7 +68,15 @@ def load_scenario(path: Path | str, overrides: Iterable[str] = (), seed: int | N
         raise RequestError(f"{path}: there is no such scenario file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{path}: cannot be read as a scenario: {_reason(error)}") from None
-    return parse_scenario(text, str(path), overrides, seed)
+    return _beside(path, parse_scenario(text, str(path), overrides, seed))
+
+
+def _beside(path: Path, scenario: Scenario) -> Scenario:
+    """Data files lie beside the scenario that names them; one that does not is looked for elsewhere later."""
+    named = scenario.data.path
+    if not named or Path(named).is_absolute() or not (path.parent / named).is_file():
+        return scenario
+    return replace(scenario, data__path=str(path.parent / named))
 
 
 def parse_scenario(

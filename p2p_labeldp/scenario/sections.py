@@ -30,8 +30,8 @@ DATA_SETS = {
     "fashion_mnist": Examples(own_test=True),
     "cifar10": Examples(own_test=True),
     "adult": Examples(own_test=True),
-    "diabetes130": Examples(),
-    "csv": Examples(keys=("path", "label_column", "cluster_column")),
+    "diabetes130": Examples(keys=("person_column", "person_rows")),
+    "csv": Examples(keys=("path", "label_column", "cluster_column", "person_column", "person_rows")),
 }
 TARGETS = ("class", "parity", "early", "any")
 
@@ -44,9 +44,17 @@ class Data:
     users: int = key(0, Whole(0), "how many users, each with one training example; 0 takes all there are")
     test_fraction: float = key(0.2, Number(0.01, 0.9), "share held out where no test set is fixed")
     target: str = key("class", OneOf(TARGETS), "which label: every class, or a two-label question")
-    path: str = key("", Text(), "the file, for csv")
+    path: str = key("", Text(), "the file, for csv; where it is relative, beside the scenario file or in a data folder")
     label_column: str = key("label", Text(), "the label's column, for csv")
     cluster_column: str = key("", Text(), "the column of given clusters, for csv")
+    person_column: str = key(
+        "", Text(), "the column that tells whose row it is, where a person has several (csv; diabetes130: patient_nbr)"
+    )
+    person_rows: str = key(
+        "all",
+        OneOf(("all", "one")),
+        "with person_column: every row takes part, and what all of a person tell is stated; or her first one does",
+    )
     groups: int = key(8, Whole(1, 1_000_000), "how many Gaussian clusters, for synthetic; how many groups, for crowd")
     dimensions: int = key(2, Whole(1, 10_000), "how many features, for synthetic and crowd")
     labels: int = key(2, Whole(2, 1_000), "how many labels, for synthetic and crowd")

@@ -43,8 +43,7 @@ class Scenario:
     adversaries: tuple[Entry, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.data.name == "csv" and not self.data.path:
-            raise RequestError('data.path is missing; a data set "csv" needs the file\'s path')
+        self._check_data()
         if self.data.users and self.clusters.method == "kmeans" and self.clusters.count > self.data.users:
             raise RequestError(
                 f"clusters.count = {self.clusters.count} is not allowed; "
@@ -70,6 +69,11 @@ class Scenario:
             return self
         source = "system" if deployed or not self.ships else "seeded"
         return dataclasses.replace(self, coins=dataclasses.replace(self.coins, source=source))
+
+    def _check_data(self) -> None:
+        data = self.data
+        if data.name == "csv" and not (data.path or data.schema):
+            raise RequestError('data.path is missing; a data set "csv" needs the file\'s path, or a study data.schema')
 
     def _check_limits(self) -> None:
         """Limits are for what goes wrong; a message on its way within its time must not run into one."""

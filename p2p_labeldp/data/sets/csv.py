@@ -16,8 +16,6 @@ def _places(data: Data, data_dir: Path | None) -> Places:
 
 DATA_SET = DataSet(
     "a CSV file",
-    lambda data, seed, data_dir: load_csv(
-        data.path, data.label_column, data.cluster_column, data_dir, seed, data.test_fraction
-    ),
+    load_csv,
     places=_places,
 )

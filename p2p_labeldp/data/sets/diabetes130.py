@@ -5,7 +5,7 @@ from p2p_labeldp.data.tables import DIABETES_ARCHIVE, load_diabetes130
 
 DATA_SET = DataSet(
     "hospital records (diabetes130)",
-    lambda data, seed, data_dir: load_diabetes130(data_dir, seed, data.test_fraction),
+    load_diabetes130,
     {
         "early": Target(("not within 30 days", "within 30 days"), (0, 0, 1)),
         "any": Target(("not readmitted", "readmitted"), (0, 1, 1)),

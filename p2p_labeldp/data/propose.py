@@ -1,0 +1,279 @@
+"""A schema proposed from a CSV file, for a person to edit, and what she should look at before she uses it.
+
+It is a guess from one party's rows: ranges are widened, numbers rounded, and what looks like an identifier, a date or a
+constant is put among the ignored columns. Every guess that may be wrong is a warning. A label's values are read for one
+thing besides its classes: whether a single column gives it away.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from p2p_labeldp.data.csvtable import as_number
+from p2p_labeldp.data.tabular import MOST_CATEGORIES
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema
+
+MISSING_WORDS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "-", ".", "unknown")
+MOST_CLASSES = 20
+"""More numbers than this in a label column are taken for measurements."""
+TELLS = 0.99
+"""The share of rows whose label one column tells, from which on it is taken for the label in disguise."""
+_LABELS = ("label", "target", "class", "outcome", "y")
+_SEPARATORS = (",", ";", "\t", "|")
+_IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|nr|nbr|no|num|number|uuid|guid|key|ssn|mrn|name|email|phone|code)$", re.I)
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([ T].*)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
+@dataclass
+class Proposal:
+    """What was found; ``warnings`` are for a person."""
+
+    path: Path
+    rows: int
+    label: str
+    schema: Schema
+    warnings: list[str] = field(default_factory=list)
+
+    def to_toml(self) -> str:
+        """The beginning of a scenario."""
+        lines = [f"# Proposed from {self.path.name} ({self.rows} rows). It is a guess: read every line, and mend it."]
+        lines += [f"# Look at this: {warning}" for warning in self.warnings]
+        lines += ["", "[data]", 'name = "csv"', f"path = {_quoted(self.path.name)}"]
+        lines += [f"label_column = {_quoted(self.label)}", "", *self.schema.to_toml()]
+        return "\n".join(lines) + "\n"
+
+
+def propose(path: Path, label: str = "") -> Proposal:
+    """Look at a file; RequestError where it is no table at all."""
+    warnings: list[str] = []
+    text = _decoded(path, warnings)
+    separator = _separator(text)
+    if separator != ",":
+        shown = {"\t": "a tab"}.get(separator, f"{separator!r}")
+        warnings.append(f"values are separated by {shown}: the schema says so (separator)")
+    header, rows = _table(path, text, separator)
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    label = _label(path, header, label, warnings)
+    missing = _missing(columns, warnings)
+    classes = _classes(columns[label], label, missing, warnings)
+    described: list[Column] = []
+    ignored: list[str] = []
+    for name, values in columns.items():
+        if name == label:
+            continue
+        found = _column(name, values, missing, warnings)
+        if found is None:
+            ignored.append(name)
+        else:
+            described.append(found)
+            _tells(name, values, columns[label], warnings)
+    if not described:
+        raise RequestError(f"{path}: no column is left to make features of, beside {label}")
+    again = sum(count - 1 for count in Counter(map(tuple, rows)).values() if count > 1)
+    if again:
+        warnings.append(f"{again} rows are copies of others: is it one person's data several times (person_column)?")
+    schema = Schema(tuple(described), classes, ignore=tuple(ignored), missing=missing, separator=separator)
+    return Proposal(path, len(rows), label, schema, warnings)
+
+
+def _decoded(path: Path, warnings: list[str]) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
+    if b"\0" in content[:4096] and not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise RequestError(f"{path} is no text")
+    for encoding in ("utf-16", "utf-8-sig") if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig", "cp1252"):
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if encoding != "utf-8-sig":
+            warnings.append(f"the file is not UTF-8 but seems to be {encoding}: convert it, no other is read")
+        return text
+    raise RequestError(f"{path} is neither UTF-8 nor Windows-1252 nor UTF-16")
+
+
+def _separator(text: str) -> str:
+    """The one that gives the most fields, equally many in the first lines."""
+    head = io.StringIO("".join(text.splitlines(keepends=True)[:50]), newline="")
+    best, most = ",", 1
+    for separator in _SEPARATORS:
+        head.seek(0)
+        try:
+            widths = {len(row) for row in csv.reader(head, delimiter=separator) if row}
+        except csv.Error:
+            continue
+        if len(widths) == 1 and (width := widths.pop()) > most:
+            best, most = separator, width
+    return best
+
+
+def _table(path: Path, text: str, separator: str) -> tuple[list[str], list[list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        rows = []
+        for row in reader:
+            if row and len(row) != len(header):
+                raise RequestError(f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}")
+            if row:
+                rows.append([value.strip() for value in row])
+    except csv.Error as error:
+        raise RequestError(f"{path} cannot be read as CSV: {error}") from None
+    if len(header) < 2 or any(not name or as_number(name) is not None for name in header):
+        raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
+    if len({*header}) < len(header):
+        raise RequestError(f"{path} has two columns of one name")
+    if not rows:
+        raise RequestError(f"{path} has no rows")
+    return header, rows
+
+
+def _label(path: Path, header: list[str], label: str, warnings: list[str]) -> str:
+    if label:
+        if label not in header:
+            raise RequestError(f"--label {label}: {path} has the columns {', '.join(header)}")
+        return label
+    found = next((name for word in _LABELS for name in header if name.lower() == word), header[-1])
+    warnings.append(f"no label was named: {found} is taken for it (--label names another)")
+    return found
+
+
+def _missing(columns: dict[str, list[str]], warnings: list[str]) -> tuple[str, ...]:
+    words = []
+    for word in MISSING_WORDS:
+        names = [name for name, values in columns.items() if word in values]
+        if names:
+            words.append(word)
+            warnings.append(f"{word!r} in {_few(names)} is taken for a missing value")
+    return ("", MISSING, *words)
+
+
+def _classes(values: list[str], label: str, missing: tuple[str, ...], warnings: list[str]) -> tuple[str, ...]:
+    present = [value for value in values if value not in missing]
+    if len(present) < len(values):
+        warnings.append(f"{len(values) - len(present)} rows have no {label}: they will be refused")
+    classes = tuple(sorted({*present}))
+    if continuous(classes):
+        warnings.append(
+            f"{label} holds {len(classes)} different numbers: it is continuous, and no label; "
+            "make classes of it (low, middle, high) first"
+        )
+    elif len(classes) > MOST_CATEGORIES:
+        warnings.append(f"{label} has {len(classes)} classes, hardly a question that noisy labels can answer")
+    if len(classes) < 2:
+        warnings.append(f"{label} has one class only: list all that there are")
+    return classes
+
+
+def continuous(classes: tuple[str, ...]) -> bool:
+    """Whether what should be classes are measurements."""
+    return len(classes) > MOST_CLASSES and all(as_number(value) is not None for value in classes)
+
+
+def _column(name: str, values: list[str], missing: tuple[str, ...], warnings: list[str]) -> Column | None:
+    """What a column seems to hold; None where no feature should be made of it."""
+    present = [value for value in values if value not in missing]
+    distinct = len({*present})
+    if distinct < 2:
+        warnings.append(f"{name} is always the same: ignored")
+        return None
+    if sum(bool(_DATE.fullmatch(value)) for value in present) > len(present) / 2:
+        warnings.append(f"{name} holds dates: ignored; a number such as an age may be what you want")
+        return None
+    parsed = [as_number(value) for value in present]
+    good = [number for number in parsed if number is not None and math.isfinite(number)]
+    whole = len(good) == len(present) and all(number == int(number) for number in good)
+    unique = distinct > 0.9 * len(present) and len(present) > 20
+    if unique and (len(good) < len(present) or (whole and _looks_numbered(good))):
+        warnings.append(f"{name} is different in nearly every row: an identifier or free text, ignored")
+        return None
+    if _IDENTIFIER.search(name) and distinct > MOST_CATEGORIES:
+        warnings.append(f"{name} looks like an identifier: ignored; is it the person_column?")
+        return None
+    if len(good) == len(present):
+        return _number(name, good, len(present) < len(values))
+    if 2 * len(good) >= len(present):
+        wrong = next(value for value, number in zip(present, parsed, strict=True) if number is None)
+        warnings.append(f"{name} holds mostly numbers, but also {wrong!r}: mend the file, or list it in missing")
+        return _number(name, good, True)
+    if sum(bool(_DECIMAL_COMMA.fullmatch(value)) for value in present) > len(present) / 2:
+        warnings.append(f"{name} has numbers with a decimal comma: write a point, else they are names")
+    return _category(name, present, len(present) < len(values), warnings)
+
+
+def _looks_numbered(numbers: list[float]) -> bool:
+    """Whole numbers that are counted up or cover their range, or that are too long to be a measurement."""
+    low, high = min(numbers), max(numbers)
+    return high - low < 3 * len(numbers) or high > 1e6
+
+
+def _number(name: str, numbers: list[float], missing: bool) -> Number:
+    values = np.array(numbers)
+    low, high = _widened(float(values.min()), float(values.max()))
+    scale = _rounded(float(values.std())) or 1.0
+    missing_as = "centre" if missing else "refuse"
+    return Number(name, (low, high), "", _rounded(float(values.mean())), scale, missing_as)  # type: ignore[arg-type]
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """Rounded outwards: the next party's rows lie a little outside of these."""
+    step = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1.0))
+    return math.floor(low / step) * step, math.ceil(high / step) * step
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _category(name: str, present: list[str], missing: bool, warnings: list[str]) -> Category:
+    counts = Counter(present)
+    kept = sorted(value for value, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CATEGORIES])
+    if len(counts) > MOST_CATEGORIES:
+        warnings.append(f"{name} has {len(counts)} values: the {MOST_CATEGORIES} commonest are kept, others share one")
+    if missing and MISSING not in kept:
+        kept = sorted([*kept, MISSING])
+    return Category(name, tuple(kept), other=len(counts) > MOST_CATEGORIES)
+
+
+def _tells(name: str, values: list[str], labels: list[str], warnings: list[str]) -> None:
+    """Warn where a column by itself tells nearly everyone's label, which its commonest value does not."""
+    base = Counter(labels).most_common(1)[0][1] / len(labels)
+    numbers = [as_number(value) for value in values]
+    known = [number for number in numbers if number is not None]
+    bins: list[object] = list(values)
+    if len({*values}) > MOST_CATEGORIES:
+        if len(known) < len(values):
+            return
+        edges = np.quantile(np.array(known), np.linspace(0, 1, 21)[1:-1])
+        bins = np.searchsorted(edges, np.array(known)).tolist()
+    right: dict[object, Counter[str]] = {}
+    for bin_, label in zip(bins, labels, strict=True):
+        right.setdefault(bin_, Counter())[label] += 1
+    if len(values) < 4 * len(right):
+        return  # too few rows to tell
+    share = sum(counts.most_common(1)[0][1] for counts in right.values()) / len(labels)
+    if share >= TELLS and share > base + (1 - base) / 2:
+        warnings.append(
+            f"{name} alone tells {share:.1%} of the labels: is it the label in disguise, or known after it?"
+        )
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more columns" if len(names) > 5 else "")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
