@@ -32,10 +32,10 @@ Make = Callable[..., Scenario]
 def test_honest_runs_pass_in_every_causal_order(
     settings: list[str], small_scenario: Make, runs: SimpleNamespace, tmp_path: Path
 ) -> None:
-    for seed in range(3):
+    for seed in range(2):
         scenario = small_scenario(*settings, seed=seed)
         run(scenario, out=tmp_path / f"{seed}", hosting=("user", "cluster")[seed % 2])
-        for order in range(4):
+        for order in range(2):
             out = tmp_path / f"{seed}-{order}"
             runs.deployed(tmp_path / f"{seed}", out, order, scenario.network.latency)
             assert audit_runs([out]).runs[0].violations == []

@@ -180,7 +180,7 @@ def told(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., list[Path]]:
         chosen = scenario(*settings, seed=seed)
         run(chosen, out=out, prepare=with_users(users), hosting=hosting)
         latency = chosen.network.latency
-        return [out, *(runs.deployed(out, tmp_path / f"{out.name}-{order}", order, latency) for order in range(3))]
+        return [out, *(runs.deployed(out, tmp_path / f"{out.name}-{order}", order, latency) for order in range(2))]
 
     return tell
 
@@ -197,12 +197,12 @@ def told(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., list[Path]]:
 def test_honest_runs_with_missing_users_pass(
     absence: str, settings: list[str], told: Callable[..., list[Path]]
 ) -> None:
-    for hosting in ("user", "cluster"):
+    for hosting in ("user",) if settings else ("user", "cluster"):
         for folder in told({3: ABSENCES[absence], 8: ABSENCES[absence]}, *settings, hosting=hosting):
             assert violations(folder) == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_they_pass_when_users_go_missing_in_every_way_at_once(seed: int, told: Callable[..., list[Path]]) -> None:
     users = {user * 4 + seed % 4: make for user, make in enumerate(ABSENCES.values())}
     settings = ["network.jitter=1"] if seed % 2 else []

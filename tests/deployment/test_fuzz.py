@@ -68,8 +68,16 @@ ENEMY = f"{3:064x}"  # a host with a share
 STRANGER = f"{9:064x}"  # one without
 POINTS = (2, 9, 20, 45, 70, 90, 120)  # steps of a run: gathering, meeting, hellos, both rounds, the end
 FRAMES, STREAMS, ITEMS = 45_000, 4_000, 20_000  # cases
+EACH = pytest.mark.parametrize(
+    ("scenario", "point"), [*((SMALL, point) for point in POINTS), (CALIBRATED, POINTS[1]), (CALIBRATED, POINTS[3])]
+)
 TAKES = 200  # cases for each part, peer and point
 HEARD = 0.8  # of these the least that are tried; the others might do what the peer has a right to do
+
+
+@cache
+def digest(scenario: Scenario) -> str:
+    return run(scenario, engine="vectorized").summary.noisy_sha256
 
 
 @cache
@@ -273,8 +281,7 @@ def finish(model: Model) -> None:
     raise AssertionError("no end in sight")
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("scenario", [SMALL, CALIBRATED], ids=["small", "calibrated"])
+@EACH
 @pytest.mark.usefixtures("patient")
 def test_whatever_a_learner_an_auditor_or_a_stranger_says_the_result_is_the_same(
     scenario: Scenario, point: int
@@ -282,13 +289,12 @@ def test_whatever_a_learner_an_auditor_or_a_stranger_says_the_result_is_the_same
     mutations = Mutations(point, corpus(scenario))
     model, said = attacked(scenario, point, ("learner", "auditor", STRANGER), iter(mutations.draw, None))
     assert said > HEARD * 16 * TAKES
-    assert model.digest == run(scenario, engine="vectorized").summary.noisy_sha256
+    assert model.digest == digest(scenario)
     for name in model.names:
         model.kill(name)
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("scenario", [SMALL, CALIBRATED], ids=["small", "calibrated"])
+@EACH
 @pytest.mark.usefixtures("patient")
 def test_whatever_a_host_says_those_who_ask_honest_users_report_the_same(scenario: Scenario, point: int) -> None:
     mutations = Mutations(100 + point, corpus(scenario))

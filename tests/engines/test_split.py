@@ -174,7 +174,6 @@ def test_sticky_noise_of_the_systems_coins_is_drawn_once_for_all_rounds() -> Non
         ["clusters.minimum_size=41"],
         ["clusters.minimum_size=2000"],
         ["mechanism.theta=0"],
-        ["mechanism.theta=0.01", "mechanism.rounds=1"],
         ["mechanism.epsilon=2", "data.groups=5", "data.labels=2", "mechanism.rounds=1"],
         ["data.groups=1", "privacy.delta=1e-4", "data.labels=2", "mechanism.rounds=1"],
         ["data.groups=403", "clusters.minimum_size=1"],
@@ -185,7 +184,7 @@ def test_a_crowd_in_shares_says_what_one_process_says(settings: list[str], tmp_p
     scenario = crowd(*settings)
     whole = run(scenario, engine="vectorized", out=tmp_path / "whole").summary
     learned = {"accuracy", "accuracy_reason", "nonprivate_accuracy", "majority_accuracy", "purity"}
-    for most in (1, 100):
+    for most in (100,) if settings else (1, 100):
         parts = in_shares(scenario, tmp_path / f"parts-{most}", most)
         for name in parts.__struct_fields__:
             if name not in learned | {"seconds", "out", "workers"}:
@@ -209,7 +208,7 @@ def same_files(whole: Path, parts: Path) -> None:
             assert np.array_equal(one[name], other[name])
     manifests = [json.loads((folder / "manifest.json").read_text()) for folder in (whole, parts)]
     assert len({manifest["assignment_sha256"] for manifest in manifests}) == 1
-    assert manifests[0].keys() == manifests[1].keys()
+    assert manifests[0].keys() - {"model_sha256"} == manifests[1].keys()  # nothing is learned from a crowd in shares
 
 
 def test_actors_agree_with_a_crowd_in_shares() -> None:

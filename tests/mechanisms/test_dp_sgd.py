@@ -14,8 +14,9 @@ from p2p_labeldp.privacy import Relation
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 4.0])
-@pytest.mark.parametrize(("examples", "batch", "delta"), [(1000, 100, None), (60_000, 2000, None), (30, 30, 1e-6)])
+@pytest.mark.parametrize(
+    ("epsilon", "examples", "batch", "delta"), [(0.05, 1000, 100, None), (0.5, 60_000, 2000, None), (4.0, 30, 30, 1e-6)]
+)
 def test_a_plan_spends_at_most_its_epsilon_and_nearly_all_of_it(relation, epsilon, examples, batch, delta):
     plan = plan_steps(examples, epsilon=epsilon, delta=delta, relation=relation, batch_size=batch, epochs=3)
     assert 0.999 * epsilon <= plan.epsilon <= epsilon
