@@ -572,10 +572,6 @@ def test_a_bad_entry_is_named_with_its_position(text: str, expected: str) -> Non
     assert str(raised.value).startswith(expected)
 
 
-def test_entries_are_not_set_from_the_command_line() -> None:
-    assert "faults are entries of a file" in complaint("", "faults.rule=loss")
-
-
 MIXED = '[mechanism]\nexchange = "mixed"\n'
 
 

@@ -17,6 +17,7 @@ import typer
 from p2p_labeldp.cli.output import Json, print_json
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import documentation, entry_documentation, parse_scenario
+from p2p_labeldp.scenario.rules import MAX_WHOLE
 
 _WIDTH = 100
 
@@ -97,4 +98,5 @@ def scenario_text(title: str, examples: dict[str, Any]) -> str:
 
 
 def _comment(text: str) -> list[str]:
+    text = text.removesuffix(f" to {MAX_WHOLE}") + " up" * text.endswith(f" to {MAX_WHOLE}")
     return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_long_words=False)

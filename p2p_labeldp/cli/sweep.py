@@ -112,7 +112,7 @@ def _plots(plan: Plan, asked: list[str] | None) -> list[tuple[str, str]]:
             key for place, key in enumerate(plan.keys) if numeric(setting[place] for setting in plan.settings)
         ]
         return [("accuracy", key) for key in (with_numbers or list(plan.keys))[:1]]
-    known = numbers_of(plan.scenario)
+    known = list(dict.fromkeys(name for each in plan.kinds_of_scenarios() for name in numbers_of(each)))
     found = []
     for text in asked:
         metric, _, key = text.partition(":")

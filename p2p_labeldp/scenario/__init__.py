@@ -7,6 +7,7 @@ declared in exactly one place. The scenario knows nothing of the other rooms: wh
 """
 
 from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
+from p2p_labeldp.scenario.overriding import make_entry
 from p2p_labeldp.scenario.reading import (
     SECTIONS,
     check_override,
@@ -14,7 +15,6 @@ from p2p_labeldp.scenario.reading import (
     entry_documentation,
     key_of,
     load_scenario,
-    make_entry,
     parse_scenario,
     replace,
 )

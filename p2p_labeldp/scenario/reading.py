@@ -11,8 +11,8 @@ from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
-from p2p_labeldp.scenario.rules import Rule
-from p2p_labeldp.scenario.schema import Schema, read_schema
+from p2p_labeldp.scenario.overriding import EntryKey, entry_key, entry_value, make_entry, overridden
+from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     Clusters,
     Coins,
@@ -24,6 +24,7 @@ from p2p_labeldp.scenario.sections import (
     Network,
     Privacy,
 )
+from p2p_labeldp.scenario.values import allowed, typed_value
 from p2p_labeldp.scenario.whole import Scenario
 
 SECTIONS: dict[str, type] = {
@@ -98,12 +99,23 @@ def parse_scenario(
         if name is not None:
             values.setdefault(section, {})[_field(section, name).name] = checked
     asked: dict[str, dict[str, Any]] = {}
+    of_entries: list[tuple[EntryKey, Any]] = []
     for override in overrides:
         try:
+            dotted, equals, typed = override.partition("=")
+            if equals and (key := entry_key(dotted.strip())) is not None:
+                of_entries.append((key, entry_value(key, typed, entries[key.array])))
+                continue
             section, name, value = _parse_override(override)
             asked.setdefault(section, {})[_field(section, name).name] = _checked(section, name, value)
         except RequestError as error:
             raise RequestError(f"--set {override}: {error}") from None
+    for array in ARRAYS:
+        changes = [each for each in of_entries if each[0].array == array]
+        try:
+            entries[array] = overridden(array, entries[array], changes)
+        except RequestError as error:
+            raise RequestError(f"--set {changes[0][0]}: {error}") from None
     for section, table in asked.items():
         if section == "mechanism":
             # Whichever of alpha and epsilon a command line names stands in place of the file's other one.
@@ -138,36 +150,6 @@ def _array(array: str, tables: Any, text: str, source: str) -> tuple[Entry, ...]
             line = _line_of_entry(text, array, number)
             raise RequestError(f"{source}{line}: {array}[{number}]: {error}") from None
     return tuple(found)
-
-
-def make_entry(array: str, table: Mapping[str, Any]) -> Entry:
-    """A fault or an adversary from its keys.
-
-    >>> replace(Scenario(), faults=[make_entry("faults", {"rule": "loss", "probability": 0.1})]).faults[0].name
-    'loss'
-    """
-    naming, kinds = ARRAYS[array]
-    named = table.get(naming)
-    if not isinstance(named, str) or named not in kinds:
-        near = difflib.get_close_matches(str(named), kinds, 1, 0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(kinds)}"
-        raise RequestError(f"{naming} = {_show(named) if named is not None else 'nothing'} is not known; {hint}")
-    cls = kinds[named]
-    items = {item.name: item for item in dataclasses.fields(cls)}
-    values: dict[str, Any] = {}
-    for name, value in table.items():
-        if name == naming:
-            continue
-        if name not in items:
-            near = difflib.get_close_matches(name, items, 1, 0.5)
-            raise RequestError(
-                f"{named} has no key {name}; "
-                + (f"did you mean {near[0]}?" if near else f"there are {', '.join(items)}")
-            )
-        values[name] = _allowed(items[name], value, name)
-    entry = cls(**values)
-    entry.check()
-    return entry
 
 
 def _line_of_entry(text: str, array: str, number: int) -> str:
@@ -222,18 +204,7 @@ def _checked(section: str, name: str | None, value: Any) -> Any:
         if not isinstance(value, dict):
             raise RequestError(f"{section} is not a section; write [{section}]")
         return None
-    return _allowed(_field(section, name), value, f"{section}.{name}")
-
-
-def _allowed(item: dataclasses.Field[Any], value: Any, shown: str) -> Any:
-    rule: Rule = item.metadata["rule"]
-    kind: type = type(item.default)
-    if kind is Schema and isinstance(value, dict):
-        return read_schema(value)
-    typed = type(value) is kind or (kind is float and type(value) is int) or (kind is tuple and type(value) is list)
-    if not typed or not rule.allows(value):
-        raise RequestError(f"{shown} = {_show(value)} is not allowed; it must be {rule}")
-    return value if kind is Schema else kind(value)
+    return allowed(_field(section, name), value, f"{section}.{name}")
 
 
 def _field(section: str, name: str) -> dataclasses.Field[Any]:
@@ -258,8 +229,15 @@ def _nearest(section: str, name: str | None) -> str:
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(others)}"
 
 
-def check_override(override: str) -> tuple[str, Any]:
-    """The dotted key of ``section.key=value`` and its value, read and checked as ``--set`` does."""
+def check_override(override: str, scenario: Scenario | None = None) -> tuple[str, Any]:
+    """The key of ``section.key=value`` or ``adversaries[kind].key=value`` and its value, as ``--set`` reads them.
+
+    Which entry a position means, the scenario decides.
+    """
+    dotted, _, text = override.partition("=")
+    key = entry_key(dotted.strip())
+    if key is not None:
+        return str(key), entry_value(key, text, getattr(scenario or Scenario(), key.array))
     section, name, value = _parse_override(override)
     return f"{section}.{name}", _checked(section, name, value)
 
@@ -267,26 +245,11 @@ def check_override(override: str) -> tuple[str, Any]:
 def _parse_override(override: str) -> tuple[str, str, Any]:
     dotted, equals, text = override.partition("=")
     section, dot, name = dotted.strip().partition(".")
-    if section in ARRAYS:
-        raise RequestError(f"{section} are entries of a file, [[{section}]]; they cannot be set from here")
     if not (equals and dot):
         raise RequestError("write it as section.key=value, for example mechanism.alpha=0.2")
     if section not in SECTIONS:
         _checked(section, None, {})
-    if isinstance(_field(section, name).default, str) and not text.lstrip().startswith(('"', "'")):
-        return section, name, text  # a bare word is a text, whatever TOML would make of it
-    try:
-        return section, name, tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        return section, name, _bare(text)
-
-
-def _bare(text: str) -> Any:
-    """What TOML would not take as a value: ``.2`` is a number, anything else a text."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return section, name, typed_value(_field(section, name), text)
 
 
 def _place(text: str, source: str, section: str, name: str | None) -> str:
@@ -300,16 +263,6 @@ def _place(text: str, source: str, section: str, name: str | None) -> str:
         if table is not None and (name is None or (isinstance(table, dict) and name in table)):
             return f"{source}:{count}"
     return source
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) and abs(value) > 10**30:
-        return "a number of more than 30 digits"
-    return str(value)
 
 
 def _reason(error: Exception) -> str:

@@ -39,7 +39,7 @@ class Whole:
         return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
-        return f"a whole number from {self.low} " + ("up" if self.high == MAX_WHOLE else f"to {self.high}")
+        return f"a whole number from {self.low} to {self.high}"
 
 
 @dataclass(frozen=True)

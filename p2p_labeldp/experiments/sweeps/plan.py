@@ -103,6 +103,19 @@ class Plan:
         except RequestError as error:
             raise RequestError(str(error).removeprefix(": ")) from None
 
+    def kinds_of_scenarios(self) -> list[Scenario]:
+        """Scenarios that between them have every fault and adversary of the sweep."""
+        if not any("[" in key for key in self.keys):
+            return [self.scenario]
+        found: dict[tuple[str, ...], Scenario] = {}
+        for setting in range(len(self.settings)):
+            try:
+                scenario = self.scenario_of(setting)
+            except RequestError:  # a failure of its own, later
+                continue
+            found.setdefault(tuple(entry.name for entry in (*scenario.faults, *scenario.adversaries)), scenario)
+        return list(found.values()) or [self.scenario]
+
     def jobs(self, done: Container[tuple[int, int]]) -> tuple[list[Job], list[Failure]]:
         """What is not done yet, and what cannot be, since a setting's values do not go together.
 
@@ -156,8 +169,8 @@ def make_plan(
         if value is not None and value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
     scenario = seeded(scenario, "a sweep")
-    axes = [_axis(text) for text in vary]
-    keys, lines = _listed(listed) if listed is not None else ((), [()])
+    axes = [_axis(text, scenario) for text in vary]
+    keys, lines = _listed(listed, scenario) if listed is not None else ((), [()])
     for key, _ in axes:
         if key in keys:
             raise RequestError(f"--vary {key}: is varied twice; name all its values at once")
@@ -169,8 +182,9 @@ def make_plan(
         )
     grid = itertools.product(*(values for _, values in axes))
     settings = tuple(line + point for line, point in itertools.product(lines, list(grid)))
-    chosen = _engine(scenario, keys, engine)
-    plan = Plan(scenario, keys, settings, seeds, chosen, hosting if chosen == "actors" else None)
+    plan = Plan(scenario, keys, settings, seeds, "vectorized", None)
+    if _engine(plan, engine) == "actors":
+        plan = dataclasses.replace(plan, engine="actors", hosting=hosting)
     plan.require_installed()
     for key in keys:
         why = _idle(plan, key)
@@ -194,7 +208,7 @@ def _idle(plan: Plan, key: str) -> str:
     return why or (why_idle(key, plan.scenario) if alone else "")
 
 
-def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
+def _axis(text: str, scenario: Scenario) -> tuple[str, tuple[Any, ...]]:
     key, equals, values = text.partition("=")
     key = key.strip()
     shown = f"--vary {text}"
@@ -202,14 +216,14 @@ def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
         raise RequestError(f"{shown}: write it as key=value,value, for example mechanism.alpha=0.05,0.1")
     found: list[Any] = []
     for cell in next(csv.reader([values], skipinitialspace=True)):
-        value = _value(key, cell, shown)
+        value = _value(key, cell, shown, scenario)
         if value in found:
             raise RequestError(f"{shown}: names {cell.strip()} twice")
         found.append(value)
     return key, tuple(found)
 
 
-def _value(key: str, text: str, shown: str) -> Any:
+def _value(key: str, text: str, shown: str, scenario: Scenario) -> Any:
     section = key.partition(".")[0]
     if section in ("coins", "deployment"):
         why = "--seeds and --seed say how seeds vary" if section == "coins" else "it changes no result"
@@ -217,7 +231,7 @@ def _value(key: str, text: str, shown: str) -> Any:
     if not text.strip():
         raise RequestError(f"{shown}: a value of {key} is empty")
     try:
-        value = check_override(f"{key}={text.strip()}")[1]
+        value = check_override(f"{key}={text.strip()}", scenario)[1]
     except RequestError as error:
         raise RequestError(f"{shown}: {error}") from None
     if key in ZERO and value == 0:
@@ -226,7 +240,7 @@ def _value(key: str, text: str, shown: str) -> Any:
     return value
 
 
-def _listed(path: Path) -> tuple[tuple[str, ...], list[Setting]]:
+def _listed(path: Path, scenario: Scenario) -> tuple[tuple[str, ...], list[Setting]]:
     """The keys and settings of a CSV file whose header names keys."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -247,7 +261,7 @@ def _listed(path: Path) -> tuple[tuple[str, ...], list[Setting]]:
         given = {key for key, cell in zip(keys, record, strict=True) if cell.strip()}
         left = set(NOISE) - given if set(NOISE) & given else set()
         setting = tuple(
-            None if key in left else _value(key, cell, shown) for key, cell in zip(keys, record, strict=True)
+            None if key in left else _value(key, cell, shown, scenario) for key, cell in zip(keys, record, strict=True)
         )
         if setting in settings:
             raise RequestError(f"{shown}: is the setting of line {settings[setting]} again")
@@ -255,18 +269,19 @@ def _listed(path: Path) -> tuple[tuple[str, ...], list[Setting]]:
     return keys, list(settings)
 
 
-def _engine(scenario: Scenario, keys: Sequence[str], asked: str | None) -> str:
+def _engine(plan: Plan, asked: str | None) -> str:
     """Arrays where they give the same rows, messages where something depends on them."""
     needs = ""
-    if scenario.faults:
-        needs = "the scenario's faults happen to messages"
-    for key in keys:
+    for key in plan.keys:
         if key.startswith(MESSAGES_ONLY):
             needs = f"{key} changes nothing where no messages are sent"
-    try:
-        refuse_misbehaviour(scenario)
-    except RequestError as error:
-        needs = str(error)
+    for scenario in plan.kinds_of_scenarios():
+        if scenario.faults:
+            needs = "the scenario's faults happen to messages"
+        try:
+            refuse_misbehaviour(scenario)
+        except RequestError as error:
+            needs = str(error)
     if asked == "vectorized" and needs:
         raise RequestError(f"--engine vectorized: {needs}; use actors")
     return asked or ("actors" if needs else "vectorized")
