@@ -19,30 +19,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each of the processes t
 import hypothesis
 import numpy as np
 import pytest
+from small import sixty
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines.outcome import Population
-from p2p_labeldp.scenario import Scenario, parse_scenario
+from p2p_labeldp.scenario import Scenario
 
 hypothesis.settings.register_profile(
     "anywhere", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("anywhere")
-
-SMALL = """
-[data]
-name = "synthetic"
-users = 60
-groups = 3
-labels = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.3
-theta = 0.7
-rounds = 2
-"""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,7 +74,7 @@ def command(
 @pytest.fixture
 def small_scenario() -> Callable[..., Scenario]:
     """Sixty users in three clusters, three labels, two rounds; settings may be overridden."""
-    return lambda *settings, seed=None: parse_scenario(SMALL, "small", settings, seed)
+    return sixty
 
 
 @pytest.fixture

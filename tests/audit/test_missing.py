@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.rules import Violation
@@ -34,28 +35,11 @@ from p2p_labeldp.protocol.messages import (
     Round,
 )
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Scenario, parse_scenario
+from p2p_labeldp.scenario import Scenario
 
 Record = list[Any]
 NOBODY = 10**9
 pytestmark = pytest.mark.usefixtures("rules_alone")
-
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 40
-groups = 2
-labels = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.3
-theta = 0.7
-rounds = 2
-[network]
-latency = 0.25
-"""
 
 
 class Silent(User):
@@ -153,7 +137,7 @@ def with_users(users: dict[int, Make]) -> Callable[[Simulation], None]:
 
 
 def scenario(*settings: str, seed: int | None = None) -> Scenario:
-    return parse_scenario(SCENARIO, "missing", settings, seed)
+    return sixty("data.users=40", "data.groups=2", "network.latency=0.25", *settings, seed=seed)
 
 
 def violations(folder: Path) -> list[Violation]:

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.rules import INVARIANTS, Violation
@@ -24,30 +25,11 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.messages import KINDS, Ask, Message, Outgoing
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Scenario, parse_scenario
 
 Record = list[Any]
 
-EXCHANGED = [
-    kind for kind in KINDS if kind not in ("submit", "release", "shares", "centre")
-]  # other mechanisms, defences
-
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 24
-groups = 3
-labels = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.3
-theta = 0.7
-rounds = 2
-[network]
-latency = 0.25
-"""
+OTHERS = ("submit", "release", "shares", "prior", "centre")  # other mechanisms, defences
+EXCHANGED = [kind for kind in KINDS if kind not in OTHERS]
 
 
 class AsksTwice(User):
@@ -65,8 +47,7 @@ def with_someone_who_asks_twice(simulation: Simulation) -> None:
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
-    scenario: Scenario = parse_scenario(SCENARIO)
-    run(scenario, out=out, prepare=with_someone_who_asks_twice)
+    run(sixty("data.users=24", "network.latency=0.25"), out=out, prepare=with_someone_who_asks_twice)
     return out
 
 

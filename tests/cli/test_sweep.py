@@ -9,20 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import TWENTY_FOUR
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines import dask_cluster
 from p2p_labeldp.experiments.sweeps import read_sweep, tables, workers
 
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 24
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 3
-"""
 VARY = ("--vary", "mechanism.alpha=.05,.2", "--vary", "learner.correct_flips=true,false")
 
 Command = Callable[..., tuple[int, str, str]]
@@ -31,7 +23,7 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def command(command: Command, tmp_path: Path) -> Command:
     """``sweep small.toml`` in a folder with that file alone."""
-    (tmp_path / "small.toml").write_text(SCENARIO)
+    (tmp_path / "small.toml").write_text(TWENTY_FOUR)
     return partial(command, "sweep", "small.toml")
 
 
@@ -39,7 +31,7 @@ def command(command: Command, tmp_path: Path) -> Command:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the scenario and a finished sweep of it."""
     folder = tmp_path_factory.mktemp("swept")
-    (folder / "small.toml").write_text(SCENARIO)
+    (folder / "small.toml").write_text(TWENTY_FOUR)
     place = str(folder / "runs" / "small-sweep")
     arguments = ["--vary", "mechanism.alpha=.1", "--seeds", "2", "--workers", "1", "--out", place]
     assert main(["sweep", str(folder / "small.toml"), *arguments]) == 0

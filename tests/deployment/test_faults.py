@@ -14,25 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import Fleet, Machine, Unavailable, audited, expected_sha256, fleet
+from small import ONE_CLUSTER
 
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
-PATIENT = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 80
-groups = 1
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-rounds = 8
-""")
+PATIENT = parse_scenario(ONE_CLUSTER, overrides=["mechanism.rounds=8"])
 HASTY = replace(
     PATIENT,
     mechanism__rounds=2,

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from journals import facts_of
 from live_deployment import Held, Live, Raw, mail
+from small import THREE_CLUSTERS
 
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.deployment.certificates import init_certificates, renew
@@ -72,19 +73,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.scenario import parse_scenario, replace
 
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 40
-[clusters]
-count = 3
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-""")
+SMALL = parse_scenario(THREE_CLUSTERS)
 NODES = ("coordinator", "learner", "auditor", "users-1")
 
 

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 from deployment_model import Model
+from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.gathering import Gathering
@@ -53,19 +54,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.scenario import parse_scenario, replace
 
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 40
-[clusters]
-count = 3
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-""")
+SMALL = parse_scenario(THREE_CLUSTERS)
 
 
 def data(users: int, features: int, labels: int) -> Data:

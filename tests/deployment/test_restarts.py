@@ -15,6 +15,7 @@ import numpy as np
 from journals import COINS, of_kind
 from numpy.typing import NDArray
 from processes import Machine, audited, expected_sha256, fleet
+from small import ONE_CLUSTER
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE
 from p2p_labeldp.data import load
@@ -26,23 +27,7 @@ from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
-MANY_ROUNDS = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 80
-groups = 1
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-rounds = 30
-[deployment]
-away_limit = 15.0
-""")
+MANY_ROUNDS = parse_scenario(ONE_CLUSTER, overrides=["mechanism.rounds=30", "deployment.away_limit=15"])
 SYSTEM_COINS = replace(MANY_ROUNDS, mechanism__rounds=12, coins__source="system")
 POINTS = 10
 ROLES = ("coordinator", "users-1", "learner", "auditor")

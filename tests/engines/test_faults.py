@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small import SIXTY, sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.cli import main
@@ -28,25 +29,11 @@ from p2p_labeldp.privacy import Parameters, View
 from p2p_labeldp.protocol.messages import Done, Hello, Message, Outgoing, Report
 from p2p_labeldp.runs.execute import faults_of
 from p2p_labeldp.runs.results import SEEDED
-from p2p_labeldp.scenario import MAX_SEED, Entry, Scenario, load_scenario, make_entry, parse_scenario, replace
+from p2p_labeldp.scenario import MAX_SEED, Entry, Scenario, load_scenario, make_entry, replace
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 HOSTINGS = pytest.mark.parametrize("hosting", ["user", "cluster"])
 Make = Callable[..., Scenario]
-SMALL = """
-[data]
-name = "synthetic"
-users = 60
-groups = 3
-labels = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.3
-theta = 0.7
-rounds = 2
-"""
 
 
 def entries(tables: Iterable[dict[str, Any]]) -> list[Entry]:
@@ -278,7 +265,7 @@ def test_whatever_goes_wrong_the_run_ends_passes_its_audit_and_can_be_repeated(
 ) -> None:
     out = tmp_path_factory.mktemp("faults") / "run"
     limits = ["network.hello_limit=12", "network.round_limit=12"]
-    scenario = with_faults(parse_scenario(SMALL, "small", [*changes, *limits], seed), *tables)
+    scenario = with_faults(sixty(*changes, *limits, seed=seed), *tables)
     summary = run(scenario, hosting=hosting, out=out).summary
     audit = audit_runs([out], 1e-9)
     assert audit.passed, audit.runs[0].violations
@@ -471,7 +458,7 @@ def test_a_bad_fault_is_one_line_and_exit_status_2(
     fault: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "scenario.toml"
-    path.write_text(f"{SMALL}\n[[faults]]\n{fault}\n")
+    path.write_text(f"{SIXTY}\n[[faults]]\n{fault}\n")
     assert main(["run", str(path), "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert words in said
@@ -506,7 +493,7 @@ def test_the_lesson_of_partition() -> None:
 
 def test_the_table_shows_faults_and_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scenario.toml"
-    path.write_text(f'{SMALL}\n[[faults]]\nrule = "loss"\n[[faults]]\nrule = "crash"\nusers = [3]\nat = 50\n')
+    path.write_text(f'{SIXTY}\n[[faults]]\nrule = "loss"\n[[faults]]\nrule = "crash"\nusers = [3]\nat = 50\n')
     assert main(["run", str(path), "--no-report", "--out", str(tmp_path / "run")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "crash 0 times" in shown

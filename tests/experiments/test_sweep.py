@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from small import TWENTY_FOUR
 
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps import (
@@ -32,19 +33,10 @@ from p2p_labeldp.experiments.sweeps import (
 from p2p_labeldp.privacy import View
 from p2p_labeldp.scenario import parse_scenario
 
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 24
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 3
-"""
 VARY = ("mechanism.alpha=.05,.2", "mechanism.theta=.5,1")
 
 
-def plan_of(*vary: str, seeds: int = 3, text: str = SCENARIO, engine: str | None = None) -> Plan:
+def plan_of(*vary: str, seeds: int = 3, text: str = TWENTY_FOUR, engine: str | None = None) -> Plan:
     return make_plan(parse_scenario(text), vary or VARY, seeds=seeds, engine=engine)
 
 
@@ -81,7 +73,7 @@ def test_a_row_is_what_a_run_of_its_seed_says(whole: Sweep) -> None:
 
     row = whole.rows[4]
     settings = [f"{key}={row[key]}" for key in whole.keys]
-    summary = run(parse_scenario(SCENARIO, overrides=settings, seed=row["seed"]), engine="vectorized").summary
+    summary = run(parse_scenario(TWENTY_FOUR, overrides=settings, seed=row["seed"]), engine="vectorized").summary
     for name in ("accuracy", "noisy_sha256", "reports", "psi"):
         assert row[name] == getattr(summary, name)
     assert row["epsilon.coalition"] == summary.privacy[View.COALITION].epsilon
@@ -117,7 +109,7 @@ def test_killed_three_times_and_started_again_it_gives_the_same_bytes(whole: Swe
     journal = folder / "sweep.jsonl"
     kept = 0
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(folder), SCENARIO, *VARY],
+        [sys.executable, "-c", KILLED, str(folder), TWENTY_FOUR, *VARY],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # joblib's tracker of semaphores tells of the kill
@@ -166,10 +158,10 @@ def test_more_seeds_later_add_rows_and_fewer_are_refused(whole: Sweep, tmp_path:
     [
         (("mechanism.alpha=.05,.2",), {}, r"it varies mechanism.alpha, mechanism.theta"),
         ((VARY[0], "mechanism.theta=.5,.9"), {}, r"its setting 1 .* is 0.05, 1.0 there and 0.05, 0.9 here"),
-        (VARY, {"text": SCENARIO.replace("24", "25")}, r"data.users is 24 there and 25 here"),
-        (VARY, {"text": SCENARIO + "[coins]\nseed = 1"}, r"coins.seed is 0 there and 1 here"),
+        (VARY, {"text": TWENTY_FOUR.replace("24", "25")}, r"data.users is 24 there and 25 here"),
+        (VARY, {"text": TWENTY_FOUR + "[coins]\nseed = 1"}, r"coins.seed is 0 there and 1 here"),
         (VARY, {"engine": "actors"}, r"its engine is vectorized, not actors"),
-        (VARY, {"text": SCENARIO + '[[adversaries]]\nkind = "collusion"\ncount = 2'}, r"its adversaries are others"),
+        (VARY, {"text": TWENTY_FOUR + '[[adversaries]]\nkind = "collusion"\ncount = 2'}, r"its adversaries are others"),
     ],
 )
 def test_another_sweeps_folder_is_refused_and_left_alone(
@@ -281,7 +273,7 @@ def test_failed_settings_do_not_stop_the_rest_and_are_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 60 clusters of 24 users: known from the scenario. 24 clusters of 20 after the test set is taken: from the data.
-    text = SCENARIO.replace('"given"', '"kmeans"').replace('"synthetic"\nusers = 24', '"breast_cancer"')
+    text = TWENTY_FOUR.replace('"given"', '"kmeans"').replace('"synthetic"\nusers = 24', '"breast_cancer"')
     plan = plan_of("clusters.count=2,500", "mechanism.alpha=.1", text=text, seeds=2)
     found = sweep(plan, tmp_path, workers=1)
     assert [row["setting"] for row in found.rows] == [0, 0]
@@ -463,7 +455,7 @@ def test_mechanisms_faults_and_attacks_have_columns_of_their_own(tmp_path: Path)
     with (tmp_path / "kinds" / "sweep.csv").open(newline="") as file:
         assert [row["epsilon.learner"] for row in csv.DictReader(file)][1:] == ["inf", "inf"]
     entries = '[[faults]]\nrule = "loss"\nprobability = 0.1\n[[adversaries]]\nkind = "collusion"\ncount = 4\n'
-    text = SCENARIO + entries
+    text = TWENTY_FOUR + entries
     row = sweep(plan_of("mechanism.alpha=.2", text=text, seeds=1), tmp_path / "entries", workers=1).rows[0]
     assert -1 <= row["attack1.collusion.advantage"] <= row["attack1.collusion.advantage_high"]
     assert row["fault1.loss.fired"] == row["delivery.sent_again"] + row["delivery.lost_for_good"]

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import TWENTY_FOUR
 
 from p2p_labeldp.engines import dask_cluster
 from p2p_labeldp.errors import RequestError, RunError
@@ -25,20 +26,10 @@ from p2p_labeldp.scenario import parse_scenario
 
 distributed = pytest.importorskip("distributed")
 
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 24
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 3
-"""
-
 
 def plan_of(*vary: str, seeds: int = 3) -> Plan:
     chosen = vary or ("mechanism.alpha=.05,.2", "mechanism.theta=.5,1")
-    return make_plan(parse_scenario(SCENARIO), chosen, seeds=seeds)
+    return make_plan(parse_scenario(TWENTY_FOUR), chosen, seeds=seeds)
 
 
 @contextlib.contextmanager

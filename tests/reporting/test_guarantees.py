@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small import TWO_LABELS, sixty
 
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import RECORDS, Account, Guarantee, View
@@ -19,20 +20,7 @@ from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.report import page_of
 from p2p_labeldp.reporting.words import GLOSSARY
-from p2p_labeldp.scenario import MECHANISMS, parse_scenario
-
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 60
-groups = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-"""
+from p2p_labeldp.scenario import MECHANISMS
 
 Record = Callable[..., Recorded]
 
@@ -43,7 +31,7 @@ def recorded_of(tmp_path: Path) -> Record:
 
     def record(*settings: str, extra: str = "", engine: str = "vectorized") -> Recorded:
         place = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
-        run(parse_scenario(SCENARIO + extra, "", settings), engine=engine, out=place)
+        run(sixty(*settings, text=TWO_LABELS + extra), engine=engine, out=place)
         return read_run(place)
 
     return record

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small import SIXTY, sixty
 
 from p2p_labeldp import write_report
 from p2p_labeldp.errors import RequestError
@@ -23,22 +24,9 @@ from p2p_labeldp.reporting.numbers import rounded_up
 from p2p_labeldp.reporting.recorded import read_run
 from p2p_labeldp.reporting.report import page_of, run_page
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic, timeline
-from p2p_labeldp.scenario import parse_scenario
 
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 60
-groups = 3
-labels = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.3
-theta = 0.7
-[network]
-latency = 0.1
+ONE_ROUND = ("mechanism.rounds=1", "network.latency=0.1")
+FAULTS = """
 [[faults]]
 rule = "loss"
 probability = 0.05
@@ -69,7 +57,7 @@ class Elements(HTMLParser):
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with messages that take time, and faults of which one never fires."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    run(parse_scenario(SCENARIO, ""), out=out)
+    run(sixty(*ONE_ROUND, text=SIXTY + FAULTS), out=out)
     return out
 
 
@@ -208,8 +196,7 @@ def test_a_run_without_accuracy_says_why(folder: Path) -> None:
 @pytest.mark.parametrize("kind", ["cluster_rr", "dp_sgd"])
 def test_every_mechanism_has_a_page(kind: str, tmp_path: Path) -> None:
     settings = [f"mechanism.kind={kind}", "mechanism.epsilon=1", "data.labels=2"]
-    text = SCENARIO.split("[[faults]]")[0]
-    run(parse_scenario(text, "", settings), engine="vectorized", out=tmp_path / "run")
+    run(sixty(*ONE_ROUND, *settings), engine="vectorized", out=tmp_path / "run")
     page = run_page(tmp_path / "run")
     assert [section.name for section in page.sections] == [name for name in SECTIONS[1:] if name != "exchange"]
 

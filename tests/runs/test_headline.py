@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from small import TWO_LABELS, sixty
 
 from p2p_labeldp.cli.summary import summary_table
 from p2p_labeldp.cli.tables import print_table
@@ -19,25 +20,11 @@ from p2p_labeldp.reporting.recorded import read_run
 from p2p_labeldp.reporting.report import page_of
 from p2p_labeldp.runs.guarantees import colluders_by_size, headline
 from p2p_labeldp.runs.summary import Summary
-from p2p_labeldp.scenario import parse_scenario
-
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 60
-groups = 3
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-"""
 
 
 def summary_of(*adversaries: str, engine: str = "vectorized", out: Path | None = None) -> Summary:
     extra = "".join(f"[[adversaries]]\n{each}\n" for each in adversaries)
-    return run(parse_scenario(SCENARIO + extra, ""), engine=engine, out=out).summary
+    return run(sixty(text=TWO_LABELS + extra), engine=engine, out=out).summary
 
 
 @pytest.mark.parametrize(
@@ -72,7 +59,7 @@ def test_the_learner_leads_where_an_adversary_learns_less() -> None:
 
 def test_colluders_are_counted_where_they_are_and_together() -> None:
     summary = summary_of('kind = "collusion"\nusers = [0, 1, 2]', 'kind = "collusion"\nusers = [7, 8]')
-    finished = run(parse_scenario(SCENARIO, ""), engine="vectorized")
+    finished = run(sixty(text=TWO_LABELS), engine="vectorized")
     assert finished.outcome is not None
     clusters = finished.outcome.clusters
     inside = np.bincount(clusters[[0, 1, 2, 7, 8]], minlength=3)
@@ -128,7 +115,7 @@ def test_replaced_roles_leave_nothing_and_the_reason() -> None:
     def prepare(simulation: Simulation) -> None:
         """Even where nothing is changed: nobody knows that."""
 
-    finished = run(parse_scenario(SCENARIO, ""), prepare=prepare).summary
+    finished = run(sixty(text=TWO_LABELS), prepare=prepare).summary
     assert {guarantee.epsilon for guarantee in finished.privacy.values()} == {math.inf}
     assert {guarantee.method for guarantee in finished.privacy.values()} == {"upper_bound"}
     assert all("replaced" in str(guarantee.reason) for guarantee in finished.privacy.values())

@@ -1,0 +1,69 @@
+"""Scenarios that several rooms' tests run: given clusters of synthetic users, done in a blink.
+
+They are texts, to which tests add settings, entries or sections of their own.
+"""
+
+from __future__ import annotations
+
+from p2p_labeldp.scenario import Scenario, parse_scenario
+
+SIXTY = """
+[data]
+name = "synthetic"
+users = 60
+groups = 3
+labels = 3
+[clusters]
+method = "given"
+minimum_size = 5
+[mechanism]
+alpha = 0.3
+theta = 0.7
+rounds = 2
+"""
+TWO_LABELS = SIXTY.replace("labels = 3", "labels = 2").replace("alpha = 0.3", "alpha = 0.2").replace("rounds = 2", "")
+"""The same users, where every account is exact."""
+
+TWENTY_FOUR = """
+[data]
+name = "synthetic"
+users = 24
+groups = 2
+[clusters]
+method = "given"
+minimum_size = 3
+"""
+
+ONE_CLUSTER = """
+[coins]
+seed = 0
+[data]
+name = "synthetic"
+users = 80
+groups = 1
+[clusters]
+method = "given"
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+theta = 0.7
+"""
+"""For processes: whoever is cut off or killed is asked by someone on another host."""
+
+THREE_CLUSTERS = """
+[coins]
+seed = 0
+[data]
+name = "synthetic"
+users = 40
+[clusters]
+count = 3
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+theta = 0.7
+"""
+
+
+def sixty(*settings: str, text: str = SIXTY, seed: int | None = None) -> Scenario:
+    return parse_scenario(text, "small", settings, seed)
