@@ -56,6 +56,8 @@ def command(
     if out is not None and not trade_off:
         raise RequestError("--out needs --trade-off: without it nothing is drawn")
     parameters = Parameters(alpha, theta, labels, noise, rounds)
+    parameters.check()
+    parameters.check_noise()
     accountant = account(view, parameters, cluster_size=cluster_size, colluders=colluders)
     plot = None
     if trade_off:

@@ -16,13 +16,24 @@ TRUST = (
 )
 
 
+def given_alpha(request: Request) -> float:
+    """mechanism.alpha, which must leave noise."""
+    alpha = float(request.options["alpha"])
+    if replace(request.parameters, alpha=alpha, labels=request.labels).no_noise:
+        raise RequestError(
+            f"mechanism.alpha = {alpha:g} with {request.labels} labels leaves no noise; above 0, or "
+            'mechanism.kind = "none"'
+        )
+    return alpha
+
+
 def flips_for(request: Request, view: View) -> Flips:
     """The flips that keep the view to what was asked for, or what given ones cost."""
     sought = replace(request.parameters, labels=request.labels)
     if request.epsilon is None:
         if "alpha" not in request.options:
             request.needed_epsilon(" unless mechanism.alpha is given")
-        sought = replace(sought, alpha=float(request.options["alpha"]))
+        sought = replace(sought, alpha=given_alpha(request))
         return given_flips(view, sought, request.sizes, request.delta)
     if "alpha" in request.options:
         raise RequestError(f"mechanism.alpha is given beside mechanism.epsilon = {request.epsilon:g}; leave one out")
@@ -46,7 +57,7 @@ def plan(request: Request) -> Plan:
         return exchange_of(replace(request.parameters, alpha=alpha, labels=request.labels))
     if request.epsilon is None and "alpha" in request.options:
         # What it costs takes long to find where rounds are many: a run begins before that.
-        given = exchange_of(replace(request.parameters, alpha=float(request.options["alpha"]), labels=request.labels))
+        given = exchange_of(replace(request.parameters, alpha=given_alpha(request), labels=request.labels))
         return replace(given, stating=lambda: _stated(flips_for(request, View.LEARNER), request))
     found = flips_for(request, View.LEARNER)
     parameters = replace(request.parameters, alpha=found.alpha, labels=request.labels)

@@ -47,9 +47,7 @@ _COUNTS = 384
 _MANY = 400
 # Where the values of ``right`` that belong to one C are put, in standard deviations around their mean.
 _POINTS = np.array([-5.0, -3.7, -2.9, -2.2, -1.7, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.7, 2.2, 2.9, 3.7, 5.0])
-
-
-_FARTHER = 5.0 * 1.3 ** np.arange(1, 12)
+_FARTHER: Floats = np.array([5.0 * 1.3**place for place in range(1, 12)])
 
 
 class Cell(NamedTuple):
@@ -110,7 +108,7 @@ class Blanket:
         points = _POINTS if coarse <= 1 and counts[-1] < _MANY else _POINTS[::2] if coarse <= 4 else _POINTS[::4]
         for first, end in _groups(coins, start, last, _COARSE * coarse):
             if coins[first] > 0:
-                right, shares = _spread(gain[:, first:end], weights[:, first:end], points)
+                right, shares = spread(gain[:, first:end], weights[:, first:end], points)
                 kept = shares > 1e-4 * tail
                 missing += float(shares[~kept].sum())
                 if kept.any():
@@ -153,8 +151,11 @@ def _groups(coins: Floats, first: int, last: int, coarse: float) -> Iterable[tup
         first = end
 
 
-def _spread(values: Floats, weights: Floats, around: Floats) -> tuple[Floats, Floats]:
-    """A few points with the same total weight and the same mean as the values; see the module's text."""
+def spread(values: Floats, weights: Floats, around: Floats, farther: Floats = _FARTHER) -> tuple[Floats, Floats]:
+    """A few points with the same total weight and the same mean as the values; see the module's text.
+
+    They lie ``around`` the mean and ``farther`` from it on either side, in standard deviations.
+    """
     kept = weights > 0
     values, weights = np.ravel(values[kept]), np.ravel(weights[kept])
     if not values.size:
@@ -164,7 +165,7 @@ def _spread(values: Floats, weights: Floats, around: Floats) -> tuple[Floats, Fl
         return np.array([high]), np.array([weights.sum()])
     mean = float(weights @ values / weights.sum())
     deviation = math.sqrt(float(weights @ (values - mean) ** 2 / weights.sum()))
-    inner = mean + deviation * np.concatenate([-_FARTHER, around, _FARTHER])
+    inner = mean + deviation * np.concatenate([-farther, around, farther])
     inner.sort()
     points = np.concatenate([[low], inner[(inner > low) & (inner < high)], [high]])
     place = np.clip(np.searchsorted(points, values, side="right") - 1, 0, points.size - 2)

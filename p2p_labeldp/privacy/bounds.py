@@ -1,8 +1,9 @@
 """Views of reports bounded whatever the labels of the others are: one pair of distributions for all data sets.
 
-Two bounds, and the least of the two is used: the *privacy blanket* (``blanket``), for more than two labels, and the
-*clones* of the first release (``clones``), for any. The blanket reveals less and is never above the clones but for what
-is rounded in either; it is computed first, and the clones only decide where they would be less.
+Three bounds, and the least is used: the *privacy blanket* (``blanket``), for more than two labels; the same with less
+revealed (``concealed``), where few users show one of the victim's candidates; and the *clones* of the first release
+(``clones``), for any number of labels. The blanket reveals less than the clones and is never above them but for what is
+rounded in either; it is computed first, and the others only decide where they would be less.
 
 A coalition of a users knows the noisy labels of those who answered it, a set S of the other honest users. All about S
 is revealed, so that the blanket is made of the others: their number is random, and so M is a mixture. Where the victim
@@ -16,6 +17,7 @@ from functools import lru_cache
 from p2p_labeldp.privacy.blanket import Blanket, Shuffled
 from p2p_labeldp.privacy.clones import Clones, SampledClones
 from p2p_labeldp.privacy.coalition import QUESTIONS, MixedPairs, hidden_chance, known_users
+from p2p_labeldp.privacy.concealed import Concealed, Unknown
 from p2p_labeldp.privacy.fresh import fresh_mixture
 from p2p_labeldp.privacy.pairs import Pairs, solve
 from p2p_labeldp.privacy.sampled import Sampled
@@ -30,6 +32,9 @@ _GLANCE = 8.0
 _COMPOSED = 3.0
 # What is cut where a delta is wanted, and how coarse its tables are: the next where the last was not small enough.
 _LEVELS = ((1e-15, 1.0), (1e-60, 6.0), (1e-200, 16.0))
+# Where C is at most so many, what it costs to tell it is about a quarter of -log(delta)/C: see `concealed_helps`.
+_FEW_COINS = 200
+_WORTH = 0.04
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,12 @@ class Bound:
             return self.first_release_epsilon(delta)
         guess = solve(self.blanket(delta * _TAIL, _GLANCE), delta, self.ceiling)
         value = solve(self.blanket(delta * _TAIL), delta, self.ceiling, guess)
-        clones = self.clones(delta)
-        if float(clones.deltas(value).max()) < delta * (1 + 1e-6):
-            value = min(value, solve(clones, delta, self.ceiling, value))
+        others = [self.clones(delta)]
+        if self.concealed_helps(delta):
+            others.append(self.concealed(delta * _TAIL))
+        for pairs in others:
+            if float(pairs.deltas(value).max()) < delta * (1 + 1e-6):
+                value = min(value, solve(pairs, delta, self.ceiling, value))
         return value
 
     def first_release_epsilon(self, delta: float) -> float:
@@ -74,6 +82,8 @@ class Bound:
         for tail, coarse in _LEVELS:
             if tail <= 1e-5 * min(value, largest):
                 value = min(value, float(self.blanket(tail, coarse).deltas(epsilon).max()))
+                if self.concealed_helps(value):
+                    value = min(value, float(self.concealed(tail, coarse).deltas(epsilon).max()))
                 if tail <= 1e-5 * value:
                     break
         return value
@@ -81,6 +91,18 @@ class Bound:
     def blanket(self, tail: float, coarse: float = 1.0) -> Pairs:
         """The privacy blanket's pair, which misses about ``tail``."""
         return _blanket(self, tail, coarse)
+
+    def concealed(self, tail: float, coarse: float = 1.0) -> Pairs:
+        """The pair when the number of those who show a or b is not told."""
+        return _concealed(self, tail, coarse)
+
+    def concealed_helps(self, delta: float) -> bool:
+        """Whether C is so small, and the victim so surely one of the C, that telling it costs more than a per cent."""
+        if self.view == "shuffle" or not 0 < delta < 1:
+            return False
+        coins = 2 * self.noise.low * (self.cluster_size - self.colluders) + 1
+        seen = min(1.0, self.noise.high + self.noise.low)
+        return coins <= _FEW_COINS and -math.log(delta) / coins * seen**3 > _WORTH
 
     def clones(self, delta: float) -> Pairs:
         """The pair of the first release."""
@@ -121,6 +143,22 @@ def _blanket(bound: Bound, tail: float, coarse: float) -> Pairs:
         pairs = Shuffled(cells, tail)
     else:
         pairs = Sampled(cells, honest * bound.at_once, bound.theta / n, tail, coarse)
+    if bound.fresh > 1:
+        return fresh_mixture([(1.0, pairs)], seen, noise, pairs.missing, bound.fresh, tail)
+    return MixedPairs(pairs, seen, noise) if seen > 0 else pairs
+
+
+@lru_cache(maxsize=3)
+def _concealed(bound: Bound, tail: float, coarse: float) -> Pairs:
+    n, noise, seen, known = bound.cluster_size, bound.noise, 0.0, 0
+    if bound.fresh > 1:
+        tail, coarse = tail / (4 * bound.fresh), coarse * _COMPOSED
+    if bound.colluders:
+        # All about the most that the colluders may know.
+        known, seen = hidden_chance(n, bound.colluders, bound.at_once, tail * 1e4)
+    honest = n - bound.colluders
+    unknown = Unknown(honest - known - 1, honest * bound.at_once, bound.theta / n, bound.labels, noise)
+    pairs = Concealed(unknown, tail, coarse)
     if bound.fresh > 1:
         return fresh_mixture([(1.0, pairs)], seen, noise, pairs.missing, bound.fresh, tail)
     return MixedPairs(pairs, seen, noise) if seen > 0 else pairs

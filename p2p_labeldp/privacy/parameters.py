@@ -1,5 +1,6 @@
 """The public parameters of the exchange, known to every party: one value that users run and accountants account for."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,6 +50,25 @@ class Parameters:
     def tosses(self) -> bool:
         """Whether a user who asks nobody tosses any coin."""
         return self.alpha > 0 or self.theta < 1
+
+    @property
+    def no_noise(self) -> bool:
+        """Whether a noisy label tells the true one for certain."""
+        return self.alpha == 0 or (self.alpha == 1 and self.labels == 2)
+
+    @property
+    def only_noise(self) -> bool:
+        """Whether noisy labels are uniform, whatever was held."""
+        return math.isclose(self.alpha, (self.labels - 1) / self.labels, rel_tol=1e-9)
+
+    def check_noise(self) -> None:
+        """Raise RequestError where flips leave no noise, or only noise; `check` allows both."""
+        left = "no noise" if self.no_noise else "only noise" if self.only_noise else None
+        if left is not None:
+            useless = (self.labels - 1) / self.labels
+            raise RequestError(
+                f"alpha = {self.alpha:g} with {self.labels} labels leaves {left}; above 0 and other than {useless:.6g}"
+            )
 
     def check(self) -> None:
         """Raise RequestError, naming the field, where a value is out of range."""

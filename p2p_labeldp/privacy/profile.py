@@ -4,7 +4,7 @@
 |---|---|---|
 | peer, metadata, eavesdropper, network, auditor | closed form, exact | composed, exact |
 | learner, shuffle, two labels | every n1 searched, exact | every n1 composed, upper bound on a grid |
-| learner, shuffle, more labels | privacy blanket, upper bound | the blanket composed, upper bound |
+| learner, shuffle, more labels | privacy blanket, upper bound (``bounds``) | the blanket composed, upper bound |
 | coalition, two labels | exact for few colluders, else more is revealed | clones composed, upper bound |
 | coalition, more labels | privacy blanket of the honest, upper bound | the same, composed |
 

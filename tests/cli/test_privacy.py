@@ -55,12 +55,28 @@ def test_the_papers_lemma_stands_beside_or_does_not_apply(command: Command) -> N
 
 
 def test_infinity_is_a_word_with_its_reason(command: Command) -> None:
-    found = account(command, 10, 0, 1, 1e-6)
+    """Three labels, and a flip that never keeps the label: noise, but some label is ruled out."""
+    found = account(command, 10, 1, 1, 1e-6, "--labels", "3")
     assert found["epsilon"] == "inf"
-    assert "alpha = 0" in str(found["reason"])
-    status, out, _ = command("account", "--cluster-size", "10", "--alpha", "0", "--theta", "1", "--delta", "1e-6")
+    assert "alpha = 1" in str(found["reason"])
+    wanted = ["account", "--cluster-size", "10", "--alpha", "1", "--labels", "3", "--theta", "1", "--delta", "1e-6"]
+    status, out, _ = command(*wanted)
     assert status == 0
     assert "infinite" in out
+
+
+@pytest.mark.parametrize(
+    ("alpha", "labels", "left"),
+    [("0", 2, "no noise"), ("1", 2, "no noise"), ("0", 10, "no noise"), ("0.5", 2, "only noise"), ("0.9", 10, "only")],
+)
+def test_flips_that_leave_no_noise_or_only_noise_are_refused(
+    alpha: str, labels: int, left: str, command: Command
+) -> None:
+    wanted = ["account", "--cluster-size", "10", "--theta", "1", "--delta", "1e-6"]
+    status, out, err = command(*wanted, "--alpha", alpha, "--labels", str(labels))
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert f"alpha = {alpha} with {labels} labels leaves {left}" in err
 
 
 def test_one_colluder_takes_the_guarantee_almost_to_the_local_one_and_that_is_said(command: Command) -> None:
@@ -81,13 +97,13 @@ def test_more_labels_say_what_is_attained_and_by_which_data_set(command: Command
 
 
 def test_the_trade_off_is_printed_and_drawn(command: Command, tmp_path: Path) -> None:
-    found = account(command, 30, 0.3, 0.5, 1e-3, "--labels", "4", "--trade-off", "--out", "curve.svg")
+    found = account(command, 30, 0.3, 0.2, 1e-3, "--labels", "4", "--trade-off", "--out", "curve.svg")
     rates, errors = found["trade_off"]["false_positive_rate"], found["trade_off"]["false_negative_rate"]
     assert len(rates) == len(errors) == 101
     assert all(0 <= error <= 1 - rate + 1e-12 for rate, error in zip(rates, errors, strict=True))
     assert found["renyi"]["divergence"] == sorted(found["renyi"]["divergence"])
     assert (tmp_path / "curve.svg").stat().st_size > 10_000
-    options = ["--cluster-size", "30", "--alpha", "0", "--theta", "1", "--delta", "1e-3"]
+    options = ["--cluster-size", "30", "--alpha", "1", "--theta", "1", "--delta", "1e-3", "--labels", "3"]
     status, out, err = command("account", *options, "--trade-off")
     assert (status, err) == (0, "")
     assert "infinite" in out

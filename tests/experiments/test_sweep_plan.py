@@ -201,7 +201,6 @@ IDLE = [
     (SMALL + "[defences]\nabstain = false", "clusters.minimum_size=3,20", "defences.abstain = false"),
     (SMALL.replace("= 3", "= 1"), "defences.abstain=true,false", "no cluster is below"),
     (SMALL.replace("groups = 2", "labels = 3"), "data.rate=.2,.5", "two labels, and data.labels = 3"),
-    (SMALL + "[mechanism]\nalpha = 0", "learner.correct_flips=true,false", "nobody flips"),
     ('[data]\nname = "breast_cancer"\n[clusters]\ncount = 3', "data.groups=2,3", "for data.name = synthetic or crowd"),
     ('[data]\nname = "crowd"\nusers = 30\ngroups = 2', "data.spread=.1,2", "for data.name = synthetic, not crowd"),
     (kind("uniform_rr"), "mechanism.theta=.5,1", "for mechanism.kind = peer_to_peer or subsampled_rr, not uniform_rr"),

@@ -217,3 +217,59 @@ def counted_delta(view, users, labels, alpha, theta, epsilon):
 def counted():
     """delta(view, users, labels, alpha, theta, epsilon) over all data sets, by counts."""
     return counted_delta
+
+
+@lru_cache(maxsize=16)
+def _reported(users, labels, theta, rounds):
+    """P(everyone's reports | everyone's noisy labels): whom each asks and whether she keeps it, coin by coin.
+
+    Given the noisy labels the coins of different users and rounds are independent, so their outcomes are listed user
+    by user and multiplied out. 0 is no report.
+    """
+    table = []
+    for noisy in product(range(labels), repeat=users):
+        one = np.zeros(labels + 1)
+        for asked, kept in product(range(users), (False, True)):
+            one[noisy[asked] + 1 if kept else 0] += (theta if kept else 1 - theta) / users
+        row = np.ones(1)
+        for _ in range(users * rounds):
+            row = np.outer(row, one).ravel()
+        table.append(row)
+    return np.array(table)
+
+
+@lru_cache(maxsize=16)
+def _flipped(users, labels, alpha):
+    """P(everyone's noisy labels | everyone's labels), flip by flip: axes are victim's label, others' labels, noisy."""
+    flip = np.full((labels, labels), alpha / (labels - 1))
+    np.fill_diagonal(flip, 1 - alpha)
+    everyone = {(): np.ones(1)}
+    for _ in range(users):
+        everyone = {
+            (*held, label): np.outer(row, flip[label]).ravel()
+            for held, row in everyone.items()
+            for label in range(labels)
+        }
+    return np.array(list(everyone.values())).reshape(labels, -1, labels**users)
+
+
+def multiplied_delta(users, labels, alpha, theta, epsilons, rounds=1, noise="sticky"):
+    """The learner's delta at each epsilon: the worst over every label of everyone."""
+    held = _flipped(users, labels, alpha)
+    once = 1 if noise == "fresh" else rounds
+    seen = [rows @ _reported(users, labels, theta, once) for rows in held]
+    worst = np.zeros(len(epsilons))
+    for first, second in product(range(labels), repeat=2):
+        for one, two in zip(seen[first], seen[second], strict=True) if first != second else ():
+            over, under = one, two
+            for _ in range(rounds - 1 if noise == "fresh" else 0):
+                over, under = np.outer(over, one).ravel(), np.outer(under, two).ravel()
+            excess = [np.maximum(over - np.exp(epsilon) * under, 0).sum() for epsilon in epsilons]
+            worst = np.maximum(worst, excess)
+    return worst
+
+
+@pytest.fixture
+def multiplied():
+    """delta(users, labels, alpha, theta, epsilons, rounds, noise) of the learner, from every coin, multiplied out."""
+    return multiplied_delta

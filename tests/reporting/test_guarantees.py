@@ -88,7 +88,7 @@ def test_a_row_says_at_most_where_the_epsilon_is_not_exact() -> None:
         (["privacy.delta=0.7", "mechanism.alpha=0.5", "learner.correct_flips=false"], "says nothing about any label"),
         (["privacy.delta=0.7", "mechanism.theta=0"], "says nothing about any label"),
         (["clusters.minimum_size=1000"], "everyone abstained, so that there is nothing to see"),
-        (["mechanism.alpha=0"], "Nothing is guaranteed against the learner"),
+        (["mechanism.kind=none"], "Nothing is guaranteed against the learner"),
         ([], "times as likely with one label of a user as with another, plus delta"),
         (["mechanism.kind=uniform_rr", "mechanism.epsilon=1"], "2.72 times as likely with one label of a user as with"),
     ],
@@ -114,7 +114,7 @@ def test_a_limit_without_delta_is_that_of_the_flips_over_all_rounds(recorded_of:
     ):
         limit = rounded_up(rounds * math.log(4), 4)
         assert f"(epsilon {limit} at delta 0)" in said(recorded_of(*settings)), "flips of one in five"
-    assert "A limit without any delta" not in said(recorded_of("mechanism.alpha=0"))
+    assert "A limit without any delta" not in said(recorded_of("mechanism.kind=none"))
 
 
 def test_trust_is_not_told_of_flips_that_protect_nobody(recorded_of: Record) -> None:

@@ -115,6 +115,8 @@ def test_where_everyone_abstains_there_still_is_a_plan() -> None:
         (["data.name=csv", "data.path=a.csv", "data.label_column=ill"], 1, "data: ill of a.csv has one label only"),
         (["mechanism.alpha=0.5"], 2, "learner.correct_flips is not possible at mechanism.alpha = 0.5"),
         (["mechanism.kind=shuffle", "mechanism.alpha=0.9"], 10, "learner.correct_flips is not possible"),
+        (["mechanism.alpha=0"], 2, "mechanism.alpha = 0 with 2 labels leaves no noise"),
+        (["mechanism.kind=shuffle", "mechanism.alpha=0"], 10, "mechanism.alpha = 0 with 10 labels leaves no noise"),
         (["mechanism.kind=uniform_rr", "mechanism.epsilon=1", "learner.l2=0"], 2, "learner.l2 = 0 is not allowed"),
         (
             ["mechanism.kind=centralized", "mechanism.epsilon=1", "mechanism.beta=0.5", "learner.l2=0"],

@@ -50,12 +50,6 @@ def _noise(scenario: Scenario) -> str:
     return "there is one round, and so one flip" if scenario.mechanism.rounds == 1 else ""
 
 
-def _correct_flips(scenario: Scenario) -> str:
-    mechanism = scenario.mechanism
-    reads = "alpha" in MECHANISMS[mechanism.kind].keys
-    return "nobody flips" if reads and mechanism.alpha == mechanism.epsilon == 0 else ""
-
-
 def _robust(scenario: Scenario) -> str:
     return "dp_sgd fits by itself" if scenario.mechanism.kind == "dp_sgd" else ""
 
@@ -83,7 +77,6 @@ _OTHERS: dict[str, Callable[[Scenario], str]] = {
     "data.test_fraction": _test_fraction,
     "mechanism.epsilon": _epsilon,
     "mechanism.noise": _noise,
-    "learner.correct_flips": _correct_flips,
     "learner.robust": _robust,
     "privacy.delta": _delta,
     "clusters.count": _count,
