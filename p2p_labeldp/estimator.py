@@ -29,14 +29,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from p2p_labeldp.data.clusters import given_clusters, kmeans_clusters
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import Reports, SoftmaxModel, learn, learned_prior, positive_part, targets_of
+from p2p_labeldp.learning import Reports, SoftmaxModel, learn, learned_prior, model_of, targets_of
 from p2p_labeldp.learning.softmax import Doubles, Matrix
+from p2p_labeldp.learning.weighted import all_labels, fit_weighted, only_label
 from p2p_labeldp.mechanisms import Plan, make_coins, make_plan, mechanism_of, randomness_of
 from p2p_labeldp.privacy import Guarantee, Parameters, View
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
@@ -53,7 +54,11 @@ _EXCHANGE = ("theta", "rounds", "noise")
 
 
 def _tells_probabilities(classifier: "LabelPrivateClassifier") -> bool:
-    return classifier.estimator is None or hasattr(classifier.estimator, "predict_proba")
+    return (
+        classifier.estimator is None
+        or isinstance(classifier.estimator, str)
+        or hasattr(classifier.estimator, "predict_proba")
+    )
 
 
 class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,7 +73,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         give the mechanism's parameters, and ``privacy_`` says what they cost.
     clusterer : any clusterer of scikit-learn (``fit_predict``), such as ``KMeans(100)``; it sees the features alone.
         None is k-means with n // 50 clusters, at least 1 and at most 100.
-    estimator : any classifier; None is softmax regression with l2 = 1e-4, which wants features of a similar scale
+    estimator : any classifier, or what ``learner.model`` of a scenario takes (``"mlp"``, ``"boosted_trees"``, the name
+        of a class of scikit-learn); None is softmax regression with l2 = 1e-4, which wants features of a similar scale
         (pixels in 0..1, or a ``StandardScaler`` before it). Its targets undo the mechanism's known bias; some of them
         are negative. Where a label says nothing of its reporter (``peer_to_peer``, ``shuffle``), or next to nothing
         (``cluster_rr`` and ``centralized`` with lambda from .9), all members of a cluster share one target, the
@@ -146,12 +152,10 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict_proba(self, X: ArrayLike) -> Doubles:
         features = self._validated(X)
         found: Doubles = np.asarray(self.estimator_.predict_proba(features), dtype=np.float64)
-        if isinstance(self.estimator_, SoftmaxModel):
+        if not hasattr(self.estimator_, "classes_"):  # a model of ours, which knows all labels
             return found
         # Classes that no noisy label named are unknown to the estimator.
-        shares = np.zeros((len(features), len(self.classes_)))
-        shares[:, self.estimator_.classes_] = found
-        return shares
+        return all_labels(found, self.estimator_.classes_, len(self.classes_))
 
     def _validated(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self, "estimator_")
@@ -168,14 +172,16 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _release(self, features: Matrix, codes: Codes, coins: Coins) -> None:
         clusters = self._cluster(features, coins.seed)
         plan, delta = self._plan(np.bincount(clusters))
+        if isinstance(self.estimator, str):
+            model_of(self.estimator)
         if plan.learner is not None and self.estimator is not None:
             raise RequestError(f"mechanism {plan.kind} learns softmax regression itself: leave estimator at None")
         population = Population(features, codes, lambda ids, _: clusters[ids])
         drawn = make_coins(coins.source, coins.seed)
-        settings, randomness = Learner(correct_flips=self.correct_flips), randomness_of(coins, Purpose.LEARNER)
+        settings = self._settings()
 
         def prior_of(users: Codes, labels: Codes) -> Doubles:
-            return learned_prior(plan, settings, features, users, labels, randomness)
+            return learned_prior(plan, settings, features, users, labels)
 
         outcome = run_vectorized(population, plan, drawn, randomness_of(coins, Purpose.CURATOR), prior_of)
         self.clusters_, self.plan_ = clusters, plan
@@ -220,46 +226,30 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _learn(self, plan: Plan, features: Matrix, reports: Reports, coins: Coins) -> Any:
         labels = plan.parameters.labels
-        settings = Learner(correct_flips=self.correct_flips)
-        if self.estimator is None or not len(reports):
+        settings = self._settings()
+        if self.estimator is None or isinstance(self.estimator, str) or not len(reports):
             model = learn(plan, settings, features, reports, randomness_of(coins, Purpose.LEARNER))
             # Where no one reported nothing is known.
             return model or SoftmaxModel(np.zeros((labels, features.shape[1])), np.zeros(labels))
         found = targets_of(plan, settings, features, reports)
         estimator = clone(self.estimator)
         _seed_unseeded(estimator, np.random.default_rng([coins.seed, 1]))
-        rows, named_labels, weights = weighted_rows(found.targets)
-        weights = weights * found.weights[rows]
-        named = np.unique(named_labels)
-        if len(named) == 1:  # most classifiers refuse a single class
+        fitted = fit_weighted(estimator, features[found.users], found.targets, found.weights)
+        if fitted is None:
             bias = np.full(labels, -np.inf)
-            bias[named] = 0.0
+            bias[only_label(found.targets)] = 0.0
             return SoftmaxModel(np.zeros((labels, features.shape[1])), bias)
-        examples = features[found.users[rows]]
-        if (weights == 1).all():
-            return estimator.fit(examples, named_labels)
-        if not has_fit_parameter(estimator, "sample_weight"):
-            raise RequestError(
-                f"mechanism {self.mechanism} gives soft targets, so estimator must take sample_weight: "
-                f"{type(estimator).__name__} does not"
-            )
-        return estimator.fit(examples, named_labels, sample_weight=weights)
+        return fitted
+
+    def _settings(self) -> Learner:
+        model = self.estimator if isinstance(self.estimator, str) else "softmax"
+        return Learner(model=model, correct_flips=self.correct_flips)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # Hundreds of examples are few at epsilon 1: the noise that privacy asks for may leave little to learn.
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def weighted_rows(targets: Doubles) -> tuple[Codes, Codes, Doubles]:
-    """Soft targets for a classifier that knows only weights: (example, label, weight) of each row.
-
-    Negative entries are dropped and the rest rescaled, so that an example's weights sum to 1.
-    """
-    positive = positive_part(targets)
-    rows, labels = np.nonzero(positive)
-    return rows.astype(np.int64), labels.astype(np.int64), positive[rows, labels]
 
 
 def _coins(random_state: Any) -> Coins:

@@ -19,8 +19,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from p2p_labeldp import estimator as module
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.estimator import LabelPrivateClassifier, weighted_rows
+from p2p_labeldp.estimator import LabelPrivateClassifier
 from p2p_labeldp.learning import fit_softmax, one_hot
+from p2p_labeldp.learning.weighted import weighted_rows
 from p2p_labeldp.privacy import Relation
 from p2p_labeldp.scenario import MECHANISMS as EVERY
 from p2p_labeldp.scenario import Learner
@@ -138,7 +139,7 @@ def test_classifiers_that_take_weights_learn_soft_targets(mechanism, learner):
 
 
 def test_soft_targets_refuse_a_classifier_without_weights():
-    with pytest.raises(RequestError, match="KNeighborsClassifier does not"):
+    with pytest.raises(RequestError, match="estimator = KNeighborsClassifier is not allowed"):
         LabelPrivateClassifier(estimator=KNeighborsClassifier()).fit(BLOBS, WHICH)
 
 

@@ -23,6 +23,8 @@ from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.experiments.games import play
+from p2p_labeldp.learning import model_of
+from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
 from p2p_labeldp.mechanisms.plan import Mechanism
 from p2p_labeldp.network import faults
@@ -31,7 +33,7 @@ from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, Fault
 from p2p_labeldp.reporting import comparison, words
 from p2p_labeldp.runs.execute import Engine, Hosting
 from p2p_labeldp.runs.summary import Summary
-from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, FAULTS, MECHANISMS, TARGETS, Data, Scenario, make_entry
+from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, FAULTS, MECHANISMS, MODELS, TARGETS, Data, Scenario, make_entry
 
 PACKAGE = Path(p2p_labeldp.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
@@ -95,6 +97,14 @@ def test_figures_know_every_mechanism() -> None:
 def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol() -> None:
     assert {plan_of(kind).holder for kind in MECHANISMS} == set(Holder)
     assert {holder.value for holder in Holder} - {"peers"} <= PARTIES.keys()
+
+
+# Models
+
+
+def test_every_model_is_a_module_with_its_record_and_can_be_kept() -> None:
+    assert_complete(modules_with("MODEL", "learning/models"), MODELS)
+    assert all(isinstance(model_of(name), LearnerModel) and model_of(name).storage for name in MODELS)
 
 
 # Views

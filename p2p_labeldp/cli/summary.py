@@ -12,7 +12,11 @@ from p2p_labeldp.cli.output import console
 from p2p_labeldp.cli.tables import print_table
 
 if TYPE_CHECKING:
+    from p2p_labeldp.learning import Metrics
     from p2p_labeldp.runs.summary import Attack, Summary
+
+
+MOST_RECALLS = 12  # labels whose recall is printed one by one
 
 
 def summary_table(summary: Summary, report: Path | None = None, seconds: float | None = None) -> Table:
@@ -81,6 +85,28 @@ def _accuracy(summary: Summary) -> Lines:
         lines.append(("", f"{summary.nonprivate_accuracy:.4f} without privacy"))
     if summary.majority_accuracy is not None:
         lines.append(("", f"{summary.majority_accuracy:.4f} by always guessing the commonest label"))
+    if summary.metrics is not None:
+        lines += _beyond_accuracy(summary.metrics, summary.nonprivate_metrics, summary.majority_metrics)
+    return lines
+
+
+def _beyond_accuracy(mine: Metrics, truth: Metrics | None, guess: Metrics | None) -> Lines:
+    """Balanced accuracy and the like, each beside what it is without privacy and by guessing, and recall by label."""
+
+    def beside(name: str, digits: int = 4) -> str:
+        values = [("", mine), (" without privacy", truth), (" by guessing", guess)]
+        told = [(getattr(each, name), words) for words, each in values if each is not None]
+        return ", ".join(f"{value:.{digits}f}{words}" for value, words in told if value is not None)
+
+    lines = [("balanced", beside("balanced_accuracy")), ("log loss", beside("log_loss"))]
+    if mine.auc is not None:
+        lines.append(("AUC", beside("auc")))
+    known = [(share, label) for label, share in enumerate(mine.recall) if share is not None]
+    if len(known) <= MOST_RECALLS:
+        lines.append(("recall", ", ".join(f"{share:.2f}" for share, _ in known) + " by label"))
+    else:
+        (least, worst), (most, best) = min(known), max(known)
+        lines.append(("recall", f"from {least:.2f} (label {worst}) to {most:.2f} (label {best})"))
     return lines
 
 

@@ -31,6 +31,7 @@ from p2p_labeldp.deployment.items import (
     salvage,
 )
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.learning import require_model
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
@@ -63,6 +64,7 @@ def require_deployable(scenario: Scenario) -> None:
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; it must be peer_to_peer")
     if scenario.mechanism.exchange != "pull":
         raise RequestError('mechanism.exchange = "mixed" cannot be deployed; it must be "pull"')
+    require_model(scenario.learner)
     if scenario.faults or scenario.adversaries:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 

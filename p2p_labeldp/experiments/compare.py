@@ -145,6 +145,9 @@ class Point:
     accuracy: float | None
     nonprivate_accuracy: float
     ratio: float | None
+    balanced_accuracy: float | None
+    auc: float | None
+    log_loss: float | None
     purity: float | None
     users: int
 
@@ -177,6 +180,9 @@ def _point(row: Mapping[str, Any], count: int) -> Point:
         accuracy=row["accuracy"],
         nonprivate_accuracy=row["nonprivate_accuracy"],
         ratio=row["accuracy_ratio"],
+        balanced_accuracy=row.get("balanced_accuracy"),
+        auc=row.get("auc"),
+        log_loss=row.get("log_loss"),
         purity=row["purity"],
         users=row["users"],
     )

@@ -14,13 +14,14 @@ from the shares that it published.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.learning.model import Model
+from p2p_labeldp.learning.models import model_of
 from p2p_labeldp.learning.robust import trimmed_reports
-from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, fit_softmax
+from p2p_labeldp.learning.softmax import Doubles, Matrix, fit_softmax
 from p2p_labeldp.learning.targets import one_hot, pooled_reports, positive_part, undrawn, unflip
 from p2p_labeldp.mechanisms import Plan, Randomness
 from p2p_labeldp.mechanisms.plan import Stages
@@ -59,14 +60,6 @@ class Targets:
     weights: Doubles
 
 
-class Model(Protocol):
-    """What a fit gives."""
-
-    def predict(self, features: Matrix) -> Labels: ...
-    def predict_proba(self, features: Matrix) -> Doubles: ...
-    def accuracy(self, features: Matrix, labels: Labels) -> float: ...
-
-
 def targets_of(plan: Plan, settings: Settings, features: Matrix, reports: Reports) -> Targets:
     """What the reports say of whom, with the mechanism's known noise undone."""
     users, targets, weights = pooled_reports(reports.users, reports.labels, plan.parameters.labels)
@@ -99,16 +92,15 @@ def kept_share(plan: Plan) -> float:
     return 1 - plan.parameters.alpha * plan.parameters.labels / (plan.parameters.labels - 1)
 
 
-def learned_prior(
-    plan: Plan, settings: Settings, features: Matrix, users: Labels, labels: Labels, randomness: Randomness
-) -> Doubles:
+def learned_prior(plan: Plan, settings: Settings, features: Matrix, users: Labels, labels: Labels) -> Doubles:
     """What a model of the first stage's labels expects of everyone: the prior of a mechanism with two stages.
 
     A prior that is too sure of itself keeps one label and learns nothing. So the model is one of the noisy labels as
     they are, whose shares it can be right about, and the flips are undone in what it predicts. Its l2 follows from
     public numbers: with weights of variance ``PRIOR_VARIANCE`` for true labels, those for noisy ones are smaller
     by 1 - beta, and the penalty that such a Gaussian prior means is 1 / (n variance (1 - beta)^2), on the bias too:
-    where the noise leaves nothing, the prior is uniform.
+    where the noise leaves nothing, the prior is uniform. It is a softmax regression whatever ``learner.model`` is:
+    larger models learn noise by heart.
     """
     kept = kept_share(plan)
     count = plan.parameters.labels
@@ -131,9 +123,7 @@ def _pooled(everyone: Labels, clusters: Labels, targets: Doubles, weights: Doubl
     return members, shares[everyone[members]], np.ones(len(members))
 
 
-def learn(
-    plan: Plan, settings: Settings, features: Matrix, reports: Reports, randomness: Randomness
-) -> SoftmaxModel | None:
+def learn(plan: Plan, settings: Settings, features: Matrix, reports: Reports, randomness: Randomness) -> Model | None:
     """The model of what arrived; None where nothing did. Of the users' examples only features are looked at."""
     if not len(reports):
         return None
@@ -146,4 +136,4 @@ def learn(
     found = targets_of(plan, settings, features, reports)
     rows = features if len(found.users) == len(features) else features[found.users]
     weights = None if (found.weights == 1).all() else found.weights
-    return fit_softmax(rows, found.targets, settings.l2, settings.max_iterations, weights)
+    return model_of(settings.model).fit(settings, rows, found.targets, weights, randomness)

@@ -5,8 +5,9 @@ version of the format, the kind, the schema with the label column's name, and a 
 that was altered by accident is noticed; whoever alters it on purpose can write a new one, which the digest in a run's
 manifest and model card tells.
 
-``KINDS`` is the one table of models: how a kind becomes arrays, and arrays a model of that kind. A model that is no
-arrays (one of scikit-learn's) would be one array of bytes in a format that is safe to load, such as that of skops.
+The record of a model (``learning.models``) says how it becomes arrays, and arrays a model. A classifier of scikit-learn
+that is named by its class has no such record and leaves no file: formats that hold any object either execute what they
+load or, as with trees, follow indices that nobody has checked.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning.learner import Model
-from p2p_labeldp.learning.softmax import SoftmaxModel
+from p2p_labeldp.learning.model import Model, Storage
+from p2p_labeldp.learning.models import model_of
+from p2p_labeldp.scenario import MODELS
 from p2p_labeldp.scenario.schema import Schema
 
 FILE = "model.npz"
@@ -35,14 +37,6 @@ LARGEST = 1 << 30  # bytes of a file's arrays, unpacked: ten times the largest m
 _ABOUT = "about"
 
 Arrays = dict[str, NDArray[Any]]
-
-
-class Kind(NamedTuple):
-    """How a model becomes arrays, and arrays a model; the latter raises ValueError where they do not fit a schema."""
-
-    of: type
-    to_arrays: Callable[[Any], Arrays]
-    from_arrays: Callable[[Arrays, Schema], Model]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,26 +48,23 @@ class StoredModel:
     label_column: str
 
 
-def _softmax(arrays: Arrays, schema: Schema) -> SoftmaxModel:
-    weights, bias = arrays["weights"], arrays["bias"]
-    if weights.dtype != np.float64 or weights.shape != (len(schema.classes), schema.features):
-        raise ValueError(f"weights of shape {weights.shape} do not fit the schema")
-    if bias.dtype != np.float64 or bias.shape != (len(schema.classes),):
-        raise ValueError(f"a bias of shape {bias.shape} does not fit the schema")
-    if not np.isfinite(weights).all() or np.isnan(bias).any():
-        raise ValueError("a weight is not a number")
-    return SoftmaxModel(weights, bias)
+def _stored() -> Iterator[tuple[str, Storage]]:
+    """Models that can be kept, softmax first: the others' code is loaded where it is needed."""
+    for name in MODELS:
+        storage = model_of(name).storage
+        if storage is not None:
+            yield name, storage
 
 
-KINDS: dict[str, Kind] = {
-    "softmax": Kind(SoftmaxModel, lambda model: {"weights": model.weights, "bias": model.bias}, _softmax),
-}
+def can_be_kept(model: Model) -> bool:
+    """Whether a model can be written to a file."""
+    return any(isinstance(model, storage.of) for _, storage in _stored())
 
 
 def write_model(stored: StoredModel) -> bytes:
     """The file's bytes: the same for the same model."""
-    name, kind = next((name, kind) for name, kind in KINDS.items() if isinstance(stored.model, kind.of))
-    arrays = kind.to_arrays(stored.model)
+    name, storage = next(found for found in _stored() if isinstance(stored.model, found[1].of))
+    arrays = storage.to_arrays(stored.model)
     about: dict[str, Any] = {
         "format": VERSION,
         "kind": name,
@@ -112,9 +103,9 @@ def parse_model(content: bytes) -> StoredModel:
         raise RequestError(f"not a model, or damaged: {type(error).__name__}: {error}") from None
     if about.get("format") != VERSION:
         raise RequestError(f"a model of format {about.get('format')}; this program reads format {VERSION}")
-    kind = KINDS.get(str(about.get("kind")))
-    if kind is None:
-        raise RequestError(f"a model of kind {about.get('kind')!r}; this program knows {', '.join(KINDS)}")
+    storage = dict(_stored()).get(str(about.get("kind")))
+    if storage is None:
+        raise RequestError(f"a model of kind {about.get('kind')!r}; this program knows {', '.join(MODELS)}")
     if about.pop("sha256", None) != _digest(about, arrays):
         raise RequestError("the model was altered: its content is not that of its digest")
     try:
@@ -122,7 +113,7 @@ def parse_model(content: bytes) -> StoredModel:
         label = about["label_column"]
         if not isinstance(label, str):
             raise ValueError("label_column is no text")
-        return StoredModel(kind.from_arrays(arrays, schema), schema, label)
+        return StoredModel(storage.from_arrays(arrays, len(schema.classes), schema.features), schema, label)
     except (KeyError, ValueError, msgspec.ValidationError) as error:
         raise RequestError(f"not a model that can be used: {error}") from None
 

@@ -106,9 +106,7 @@ def _accuracy(summary: Summary) -> Section:
         [Bar(name, value, f"{value:.4f}", place) for place, (name, value) in enumerate(rows)], most=1.0,
     )  # fmt: skip
     if len(rows) > 1:
-        caption = (
-            "Share of the test examples that a softmax regression gets right. The run should lie well above guessing"
-        )
+        caption = "Share of the test examples that the model gets right. The run should lie well above guessing"
         caption += " and not far below the model that saw every true label."
     else:
         caption = "Share of the test examples that are predicted right. What a model without privacy would reach takes"
@@ -116,7 +114,43 @@ def _accuracy(summary: Summary) -> Section:
     data = Table(
         "Test accuracy", ("model", "accuracy"), [(name, f"{value:.6g}") for name, value in rows], frozenset({1})
     )
-    return Section("accuracy", title, [Figure("Test accuracy (share of examples)", chart, caption, data)])
+    return Section(
+        "accuracy", title, [Figure("Test accuracy (share of examples)", chart, caption, data), *_metrics(summary)]
+    )
+
+
+def _metrics(summary: Summary) -> list[Block]:
+    """What accuracy hides, of the run's model and its baselines."""
+    models = (
+        ("this run", summary.metrics),
+        ("without privacy", summary.nonprivate_metrics),
+        ("guessing", summary.majority_metrics),
+    )
+    known = [(name, each) for name, each in models if each is not None]
+    if not known:
+        return []
+    head = ("metric", *(name for name, _ in known))
+    right = frozenset(range(1, len(head)))
+    rows = [
+        (words, *("none" if value is None else f"{value:.4f}" for value in (getattr(each, name) for _, each in known)))
+        for words, name in _METRICS
+    ]
+    recalls = [
+        (f"label {label}", *("no test example" if share is None else f"{share:.4f}" for share in shares))
+        for label, shares in enumerate(zip(*(each.recall for _, each in known), strict=True))
+    ]
+    note = (
+        "Balanced accuracy is the mean recall over labels, so that guessing gets 1/K however common a label is; AUC is "
+        "the chance that an example of a label is ranked above another's. Guessing tells everyone's shares of labels."
+    )
+    return [
+        Text(note),
+        Table("Beyond accuracy", head, rows, right),
+        Table("Recall: share of a label's test examples that are found", ("label", *head[1:]), recalls[:100], right),
+    ]
+
+
+_METRICS = (("balanced accuracy", "balanced_accuracy"), ("AUC", "auc"), ("log loss", "log_loss"))
 
 
 def _troubles(recorded: Recorded) -> Section:

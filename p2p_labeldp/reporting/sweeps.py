@@ -26,13 +26,20 @@ from p2p_labeldp.reporting.numbers import rounded_up
 CONFIDENCE = 0.95
 GUARANTEES = ("epsilon.", "delta.")
 """Metrics of which the largest counts."""
-SHARES = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
+SHARES = (
+    "accuracy", "nonprivate_accuracy", "majority_accuracy", "balanced_accuracy", "nonprivate_balanced_accuracy",
+    "majority_balanced_accuracy", "auc", "nonprivate_auc", "least_recall",
+)  # fmt: skip
 """Metrics between 0 and 1."""
 METRIC_WORDS = {
     "accuracy": "test accuracy (share of examples)",
     "nonprivate_accuracy": "test accuracy without privacy (share)",
     "majority_accuracy": "accuracy of always guessing the commonest label",
     "accuracy_ratio": "accuracy / accuracy without privacy",
+    "balanced_accuracy": "balanced test accuracy (mean recall over labels)",
+    "auc": "area under the ROC curve (mean over labels)",
+    "log_loss": "log loss on test examples (nats)",
+    "least_recall": "recall of the label that is found least",
     "reports": "reports that arrived",
     "alpha": "alpha, probability of a flip",
     "virtual_seconds": "virtual seconds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from p2p_labeldp.data import data_set_of
+from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
@@ -82,7 +83,7 @@ def _learned(recorded: Recorded) -> str:
         return "The model is a softmax regression."
     undone = ", with the flips' bias undone" if learner.correct_flips and MECHANISMS[mechanism].flips else ""
     robust = f", {learner.robust:.0%} of the clusters trimmed as outliers" if learner.robust else ""
-    return f"The learner fitted a softmax regression to what arrived{undone}{robust}."
+    return f"The learner fitted {model_of(learner.model).words} to what arrived{undone}{robust}."
 
 
 def _how(recorded: Recorded) -> str:

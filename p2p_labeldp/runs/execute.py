@@ -20,7 +20,7 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import learned_prior
+from p2p_labeldp.learning import learned_prior, require_model
 from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters, View, account
@@ -74,9 +74,8 @@ class Executed:
 
     def prior_of(self, users: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """The learner's part of a mechanism with stages."""
-        resolved = self.resolved
-        randomness = randomness_of(resolved.scenario.coins, Purpose.LEARNER)
-        return learned_prior(resolved.plan, resolved.scenario.learner, self.dataset.features, users, labels, randomness)
+        plan, scenario = self.resolved.plan, self.resolved.scenario
+        return learned_prior(plan, scenario.learner, self.dataset.features, users, labels)
 
     def randomness(self) -> Randomness:
         return randomness_of(self.resolved.scenario.coins, Purpose.CURATOR)
@@ -153,6 +152,7 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     if engine not in tuple(Engine) or hosting not in tuple(Hosting):
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
     require_installed(scenario.mechanism.kind)
+    require_model(scenario.learner)
     if scenario.mechanism.exchange == "mixed":
         raise RequestError('mechanism.exchange = "mixed" is not allowed here; it can be accounted for, not run')
     if dask is not None:

@@ -23,7 +23,7 @@ def model_card(scenario: Scenario, schema: Schema, summary: Summary, sha256: str
         _schema(schema),
         _mechanism(scenario, summary),
         _guarantees(summary),
-        _metrics(summary),
+        _metrics(summary, schema.classes),
         _missing(summary),
         _uses(summary),
     )
@@ -94,7 +94,7 @@ def _guarantees(summary: Summary) -> Iterator[str]:
         yield f"Warning: {warning}."
 
 
-def _metrics(summary: Summary) -> Iterator[str]:
+def _metrics(summary: Summary, classes: tuple[str, ...]) -> Iterator[str]:
     yield "## Metrics"
     yield ""
     if summary.accuracy is None:
@@ -103,6 +103,12 @@ def _metrics(summary: Summary) -> Iterator[str]:
     yield f"Accuracy on test examples: {summary.accuracy:.4f}."
     if summary.majority_accuracy is not None:
         yield f"The commonest class would reach {summary.majority_accuracy:.4f}."
+    found = summary.metrics
+    if found is not None:
+        auc = "" if found.auc is None else f"AUC {found.auc:.4f}, "
+        yield f"Balanced accuracy {found.balanced_accuracy:.4f}, {auc}log loss {found.log_loss:.4f}."
+        recall = [f"{name} {share:.4f}" for name, share in zip(classes, found.recall, strict=True) if share is not None]
+        yield f"Recall: {_few(tuple(recall))}."
 
 
 def _missing(summary: Summary) -> Iterator[str]:

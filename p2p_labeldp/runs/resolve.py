@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import MECHANISMS, Scenario, replace
@@ -81,8 +82,14 @@ def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]
         parameters=parameters,
         **options_of(scenario),
     )
+    if plan.learner is not None and scenario.learner.model != "softmax":
+        raise RequestError(
+            f"learner.model = {scenario.learner.model} is not allowed with {plan.kind}, which learns softmax "
+            "regression itself; it must be softmax"
+        )
+    model_of(scenario.learner.model)
     undone = plan.beta or (plan.parameters.alpha and scenario.learner.correct_flips)
-    if undone and not plan.exchangeable and scenario.learner.l2 == 0:
+    if undone and not plan.exchangeable and scenario.learner.l2 == 0 and scenario.learner.model == "softmax":
         raise RequestError(
             f"learner.l2 = 0 is not allowed where the noise of {plan.kind} is undone: targets are negative, and the "
             "loss has no minimum; it must be above 0"

@@ -15,14 +15,14 @@ from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.data.quality import cluster_shares, phi, psi, purity
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.learning import Model, Reports, SoftmaxModel, learn
-from p2p_labeldp.learning.model_file import FILE, StoredModel, write_model
+from p2p_labeldp.learning import Metrics, Model, Reports, learn, measured
+from p2p_labeldp.learning.model_file import FILE, StoredModel, can_be_kept, write_model
 from p2p_labeldp.mechanisms.coins import SCHEME, randomness_of
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.model_card import model_card
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.runs.summary import Fault, Sizes, Summary
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import MODELS, Scenario
 from p2p_labeldp.streams import Purpose
 
 PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
@@ -32,19 +32,27 @@ PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", 
 class Learned:
     """What was learned from what arrived; ``reason`` says why there is no model."""
 
-    model: SoftmaxModel | None
-    accuracy: float | None
+    model: Model | None
+    metrics: Metrics | None
     reason: str = ""
+
+    @property
+    def accuracy(self) -> float | None:
+        return None if self.metrics is None else self.metrics.accuracy
+
+    def stated(self) -> dict[str, Any]:
+        """The fields of a summary that follow from it."""
+        return {"accuracy": self.accuracy, "accuracy_reason": self.reason, "metrics": self.metrics}
 
 
 def learned(resolved: Resolved, dataset: Dataset, outcome: Outcome) -> Learned:
-    """The model of what arrived, and its test accuracy; of the users' examples only features are looked at."""
+    """The model of what arrived, and its metrics on test examples; of the users' only features are looked at."""
     scenario = resolved.scenario
     randomness = randomness_of(scenario.coins, Purpose.LEARNER)
     model = learn(resolved.plan, scenario.learner, dataset.features, reports_of(outcome), randomness)
     if model is None:
         return Learned(None, None, "nothing was reported, so there is nothing to learn from")
-    return Learned(model, model.accuracy(dataset.test_features, dataset.test_labels))
+    return Learned(model, measured(model, dataset.test_features, dataset.test_labels))
 
 
 def reports_of(outcome: Outcome) -> Reports:
@@ -70,8 +78,13 @@ def stated(resolved: Resolved, warnings: Sequence[str] = ()) -> dict[str, Any]:
         "trust": plan.trust,
         "alpha": plan.parameters.alpha,
         "target_epsilon": resolved.target,
-        "warnings": (*warnings, *_of_the_seed(scenario)),
+        "warnings": (*warnings, *_of_the_model(scenario), *_of_the_seed(scenario)),
     }
+
+
+def _of_the_model(scenario: Scenario) -> tuple[str, ...]:
+    name = scenario.learner.model
+    return () if name in MODELS else (f"no file keeps the model: there is no safe format of {name}",)
 
 
 def _of_the_seed(scenario: Scenario) -> tuple[str, ...]:
@@ -139,7 +152,7 @@ def write_results(
     **facts: Any,
 ) -> None:
     """Everything of a run folder but the scenario, the trace and, in simulations, the population."""
-    if model is not None:
+    if model is not None and can_be_kept(model):
         content = write_model(StoredModel(model, dataset.schema, scenario.data.label_column))
         facts["model_sha256"] = hashlib.sha256(content).hexdigest()
         (folder.path / FILE).write_bytes(content)

@@ -11,14 +11,17 @@ from __future__ import annotations
 import hashlib
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import Clustering, Dataset, kmeans_clusters, load
 from p2p_labeldp.data.places import places, stamp
-from p2p_labeldp.learning import fit_softmax, one_hot
+from p2p_labeldp.learning import Metrics, baseline, measured, model_of, one_hot
+from p2p_labeldp.mechanisms.coins import SeededRandomness
 from p2p_labeldp.scenario import Learner, Scenario
+from p2p_labeldp.streams import Purpose, stream
 
 
 class Shared:
@@ -27,7 +30,7 @@ class Shared:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self._clusterings: dict[tuple[int, int, int], Clustering] = {}
-        self._accuracies: dict[tuple[float, int], float] = {}
+        self._nonprivate: dict[tuple[str, float, int], Metrics] = {}
         for array in (dataset.features, dataset.labels, dataset.test_features, dataset.test_labels):
             array.flags.writeable = False
 
@@ -42,20 +45,31 @@ class Shared:
             self._clusterings[key] = kmeans_clusters(self.dataset.features, count, minimum_size, seed)
         return self._clusterings[key]
 
-    def nonprivate_accuracy(self, learner: Learner) -> float:
-        """Test accuracy of the model that is fitted to everyone's true label."""
-        key = learner.l2, learner.max_iterations
-        if key not in self._accuracies:
+    def nonprivate(self, learner: Learner) -> Metrics:
+        """Of the model that is fitted to everyone's true label; a model's own randomness is the same in all runs."""
+        key = learner.model, learner.l2, learner.max_iterations
+        if key not in self._nonprivate:
             data = self.dataset
             targets = one_hot(data.labels, len(data.classes))
-            model = fit_softmax(data.features, targets, learner.l2, learner.max_iterations)
-            self._accuracies[key] = model.accuracy(data.test_features, data.test_labels)
-        return self._accuracies[key]
+            randomness = SeededRandomness(stream(0, Purpose.LEARNER))
+            model = model_of(learner.model).fit(learner, data.features, targets, None, randomness)
+            self._nonprivate[key] = measured(model, data.test_features, data.test_labels)
+        return self._nonprivate[key]
 
-    def majority_accuracy(self) -> float:
-        """Test accuracy of the commonest label."""
-        majority = int(np.bincount(self.dataset.labels, minlength=len(self.dataset.classes)).argmax())
-        return float(np.mean(self.dataset.test_labels == majority))
+    @cached_property
+    def majority(self) -> Metrics:
+        """Of always guessing the commonest label."""
+        return baseline(self.dataset.labels, self.dataset.test_labels, len(self.dataset.classes))
+
+    def baselines(self, learner: Learner) -> dict[str, Any]:
+        """The fields of a summary that a run's metrics are compared with."""
+        nonprivate, majority = self.nonprivate(learner), self.majority
+        return {
+            "nonprivate_accuracy": nonprivate.accuracy,
+            "nonprivate_metrics": nonprivate,
+            "majority_accuracy": majority.accuracy,
+            "majority_metrics": majority,
+        }
 
 
 _newest: dict[object, Shared] = {}

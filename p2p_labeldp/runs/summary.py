@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.learning.metrics import Metrics
 from p2p_labeldp.privacy import Guarantee, View, read_guarantee
 from p2p_labeldp.protocol.messages import KINDS
 from p2p_labeldp.scenario import FAULTS
@@ -141,6 +142,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Why there is no accuracy."""
     nonprivate_accuracy: Share | None = None
     majority_accuracy: Share | None = None
+    metrics: Metrics | None = None
+    """Of the run's model on the test examples."""
+    nonprivate_metrics: Metrics | None = None
+    majority_metrics: Metrics | None = None
     privacy: dict[View, Guarantee]
     headline: View
     """The view to lead with: the strongest adversary that is present."""
@@ -176,6 +181,8 @@ class Summary(Struct, frozen=True, kw_only=True):
             seed=None,
             nonprivate_accuracy=None,
             majority_accuracy=None,
+            nonprivate_metrics=None,
+            majority_metrics=None,
             phi=None,
             psi=None,
             purity=None,

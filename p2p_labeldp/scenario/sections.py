@@ -151,13 +151,22 @@ class Mechanism:
     )
 
 
+MODELS = ("softmax", "mlp", "boosted_trees")
+
+
 @dataclass(frozen=True)
 class Learner:
     """Empirical risk minimisation on what arrived."""
 
-    l2: float = key(1e-4, Number(0), "weight of the squared norm in the loss")
+    model: str = key(
+        "softmax",
+        Text(),
+        "softmax, mlp, boosted_trees, or a classifier of scikit-learn by its class name; only softmax learns negative "
+        "targets, others their positive part",
+    )
+    l2: float = key(1e-4, Number(0), "weight of the squared norm in the loss (softmax, mlp, boosted_trees)")
     correct_flips: bool = key(True, Switch(), "undo the flips' bias with soft targets (no privacy cost)")
-    max_iterations: int = key(100, Whole(1, 100_000), "limit on L-BFGS iterations")
+    max_iterations: int = key(100, Whole(1, 100_000), "limit on iterations of softmax, passes of mlp, trees per label")
     robust: float = key(
         0.0,
         Number(0, 0.49),

@@ -25,7 +25,7 @@ from p2p_labeldp.experiments.sweeps import Plan, Sweep, make_plan, sweep
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs import Run, Summary
 from p2p_labeldp.runs.run import run
-from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
+from p2p_labeldp.scenario import MECHANISMS, MODELS, Scenario, parse_scenario
 
 SEED, EPSILON = 11, 1.5
 DIGITS = """
@@ -51,8 +51,8 @@ class Found(NamedTuple):
     noisy_sha256: str
 
 
-def scenario_of(kind: str, labels: str) -> Scenario:
-    settings: dict[str, Any] = {"mechanism.kind": kind, "data.target": LABELS[labels]}
+def scenario_of(kind: str, labels: str, model: str = "softmax") -> Scenario:
+    settings: dict[str, Any] = {"mechanism.kind": kind, "data.target": LABELS[labels], "learner.model": model}
     settings |= {f"mechanism.{name}": value for name, value in OPTIONS.get(kind, {}).items()}
     if MECHANISMS[kind].epsilon:
         settings["mechanism.epsilon"] = EPSILON
@@ -66,8 +66,8 @@ def of_summary(summary: Summary) -> Found:
 
 
 @cache
-def by_arrays(kind: str, labels: str) -> Run:
-    return run(scenario_of(kind, labels), engine="vectorized")
+def by_arrays(kind: str, labels: str, model: str = "softmax") -> Run:
+    return run(scenario_of(kind, labels, model), engine="vectorized")
 
 
 def by_actors(scenario: Scenario, hosting: str) -> Found:
@@ -126,6 +126,7 @@ def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyP
         kind,
         epsilon=EPSILON if MECHANISMS[kind].epsilon else None,
         clusterer=Known(reference.outcome.clusters),
+        estimator=None if scenario.learner.model == "softmax" else scenario.learner.model,
         random_state=SEED,
         min_cluster_size=1,
         mechanism_options=OPTIONS.get(kind),
@@ -167,6 +168,17 @@ def test_all_ways_give_the_same(
     reference = by_arrays(kind, labels)
     found = WAYS[way][0](scenario_of(kind, labels), tmp_path / "sweep", monkeypatch, reference)
     assert found == of_summary(reference.summary)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "actors by cluster"])
+@pytest.mark.parametrize("model", [model for model in MODELS if model != "softmax"])
+def test_all_ways_give_the_same_whatever_is_learned(
+    model: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plan, "seed", lambda self, setting, replicate: SEED)
+    reference = by_arrays("peer_to_peer", "two labels", model)
+    scenario = scenario_of("peer_to_peer", "two labels", model)
+    assert WAYS[way][0](scenario, tmp_path / "sweep", monkeypatch, reference) == of_summary(reference.summary)
 
 
 @pytest.mark.parametrize("labels", LABELS)

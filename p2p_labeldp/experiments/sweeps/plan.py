@@ -21,6 +21,7 @@ import numpy as np
 from p2p_labeldp.adversaries.install import refuse_misbehaviour
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.idle import why_idle
+from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import require_installed
 from p2p_labeldp.runs.execute import Engine, Hosting
 from p2p_labeldp.scenario import Scenario, check_override, parse_scenario
@@ -76,9 +77,10 @@ class Plan:
         return {key: value for key, value in values if value is not None}
 
     def require_installed(self) -> None:
-        """Raise RequestError where a setting's mechanism needs an extra that is missing."""
+        """Raise RequestError where a setting's mechanism needs an extra that is missing, or its model is none."""
         for setting in range(len(self.settings)):
             require_installed(self.named(setting).get("mechanism.kind", self.scenario.mechanism.kind))
+            model_of(self.named(setting).get("learner.model", self.scenario.learner.model))
 
     def data_sets(self) -> set[tuple[str, str]]:
         """(data.name, data.path) of every setting."""

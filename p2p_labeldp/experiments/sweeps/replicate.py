@@ -21,7 +21,9 @@ from p2p_labeldp.runs.summary import Attack, Summary
 from p2p_labeldp.scenario import Scenario
 
 METRICS = (
-    "accuracy", "nonprivate_accuracy", "majority_accuracy", "accuracy_ratio", "alpha", "users", "labels", "reports",
+    "accuracy", "nonprivate_accuracy", "majority_accuracy", "accuracy_ratio", "balanced_accuracy",
+    "nonprivate_balanced_accuracy", "majority_balanced_accuracy", "auc", "nonprivate_auc", "log_loss",
+    "nonprivate_log_loss", "majority_log_loss", "least_recall", "alpha", "users", "labels", "reports",
     "abstained", "missing", "messages", "virtual_seconds", "clusters", "cluster_size.smallest", "cluster_size.median",
     "cluster_size.largest", "merged_clusters", "phi", "psi", "purity",
 )  # fmt: skip
@@ -29,6 +31,8 @@ METRICS = (
 ACCOUNTED = tuple(View)
 """Views that a row may have ``epsilon.VIEW``, ``delta.VIEW`` and ``method.VIEW`` of."""
 TEXTS = ("noisy_sha256", "warnings")
+MOST_RECALLS = 30
+"""Labels up to whose number each label's recall is a column."""
 _PUSHED = ("share", "honest_share", "honest_accuracy")
 
 # BLAS's threads and the collector's thresholds belong to the process: two runs in it would undo each other's.
@@ -81,6 +85,7 @@ def metrics_of(summary: Summary) -> dict[str, Any]:
         "nonprivate_accuracy": truth,
         "majority_accuracy": summary.majority_accuracy,
         "accuracy_ratio": accuracy / truth if accuracy is not None and truth else None,
+        **_learned(summary),
         **{name: getattr(summary, name) for name in ("alpha", "users", "labels", "reports")},
         "abstained": sum(outcome["abstained"] for outcome in summary.outcomes_by_round),
         "missing": len(summary.missing),
@@ -101,6 +106,22 @@ def metrics_of(summary: Summary) -> dict[str, Any]:
     # Replicates are all seeded: that each of them says so is no news.
     found["warnings"] = " | ".join(line for line in summary.warnings if not line.startswith(SEEDED)) or None
     return {name: _plain(value) for name, value in found.items()}
+
+
+def _learned(summary: Summary) -> dict[str, Any]:
+    """What else is said of the model and its baselines; guessing has an AUC of one half. Recall: ``recall.LABEL``."""
+    models = {"": summary.metrics, "nonprivate_": summary.nonprivate_metrics, "majority_": summary.majority_metrics}
+    found: dict[str, Any] = {
+        f"{whose}{name}": None if model is None else getattr(model, name)
+        for name in ("balanced_accuracy", "auc", "log_loss")
+        for whose, model in models.items()
+        if (whose, name) != ("majority_", "auc")
+    }
+    recall = () if summary.metrics is None else summary.metrics.recall
+    found["least_recall"] = min((share for share in recall if share is not None), default=None)
+    if len(recall) <= MOST_RECALLS:
+        found |= {f"recall.{label}": share for label, share in enumerate(recall)}
+    return found
 
 
 def _attack(prefix: str, attack: Attack) -> dict[str, Any]:

@@ -1,0 +1,73 @@
+"""What every model offers, and the record of a model that ``learner.model`` can name.
+
+Each module of ``learning.models`` has one record, ``MODEL``. It fits soft targets and, where the model is made of plain
+arrays, turns it into arrays and back, so that a file of it holds nothing that is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.learning.softmax import Doubles, Matrix
+from p2p_labeldp.mechanisms import Randomness
+from p2p_labeldp.scenario import Learner as Settings
+
+Labels = NDArray[np.int64]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Model(Protocol):
+    """What a fit gives."""
+
+    def predict(self, features: Matrix) -> Labels: ...
+    def predict_proba(self, features: Matrix) -> Doubles: ...
+    def accuracy(self, features: Matrix, labels: Labels) -> float: ...
+
+
+class Probabilities:
+    """A model that says what is likely; the rest follows."""
+
+    def predict_proba(self, features: Matrix) -> Doubles:
+        raise NotImplementedError
+
+    def predict(self, features: Matrix) -> Labels:
+        """The most probable label, the lowest one of equals."""
+        best: Labels = self.predict_proba(features).argmax(axis=1).astype(np.int64)
+        return best
+
+    def accuracy(self, features: Matrix, labels: Labels) -> float:
+        return float((self.predict(features) == labels).mean())
+
+
+class Fit(Protocol):
+    """Features (n, d), targets (n, K) whose rows sum to 1, weights of the rows: a model of all K labels."""
+
+    def __call__(
+        self, settings: Settings, features: Matrix, targets: Doubles, weights: Doubles | None, randomness: Randomness
+    ) -> Model: ...
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a model becomes arrays, and arrays a model."""
+
+    of: type
+    to_arrays: Callable[[Any], dict[str, NDArray[Any]]]
+    from_arrays: Callable[[Arrays, int, int], Model]
+    """Of arrays, the number of labels and of features; ValueError or KeyError where they do not fit each other."""
+
+
+@dataclass(frozen=True)
+class LearnerModel:
+    """The record of a model."""
+
+    words: str
+    """With its article."""
+    fit: Fit
+    storage: Storage | None = None
+    """None where no file of it is safe to load."""

@@ -1,0 +1,23 @@
+"""The models that ``learner.model`` can name: a module for each, and scikit-learn's classifiers by class name."""
+
+from __future__ import annotations
+
+import importlib
+
+from p2p_labeldp.learning.model import LearnerModel
+from p2p_labeldp.scenario import MODELS, Learner
+
+
+def model_of(name: str) -> LearnerModel:
+    """The record of the model that ``learner.model`` calls so, or RequestError."""
+    if name in MODELS:
+        found: LearnerModel = importlib.import_module(f"p2p_labeldp.learning.models.{name}").MODEL
+        return found
+    from p2p_labeldp.learning.models.named import named_model
+
+    return named_model(name)
+
+
+def require_model(settings: Learner) -> None:
+    """Raise RequestError where ``learner.model`` names none that can be fitted: before anything is computed."""
+    model_of(settings.model)
