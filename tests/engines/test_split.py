@@ -243,8 +243,8 @@ class Measured(InProcess):
 
 @pytest.mark.parametrize("changes", [["data.labels=2", "mechanism.rounds=1"], ["data.labels=10", "mechanism.theta=1"]])
 def test_memory_is_bounded_by_a_share_however_large_the_run(changes: list[str], tmp_path: Path) -> None:
-    most, peaks = 1 << 16, {}
-    for users in (1 << 17, 1 << 18):
+    most, peaks = 1 << 14, {}
+    for users in (1 << 15, 1 << 17):
         scenario = crowd(*changes, f"data.users={users}", f"data.groups={users >> 8}")
         workers = Measured()
         tracemalloc.start()
