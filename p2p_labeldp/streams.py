@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     ADVERSARIES = 0x_DA7A_0022  # who misbehaves, and noise that is not the coins'
     CURATOR = 0x_DA7A_0030  # a curator's noise, or a shuffler's order
     LEARNER = 0x_DA7A_0031  # DP-SGD's batches and noise
+    MIXING = 0x_DA7A_0032  # the mixed exchange's keys, nonces and permutations
     GAME = 0x_DA7A_0040  # what a victim of an attack holds, and the order of equal scores
     SWEEP = 0x_DA7A_0050  # the seeds of a sweep's replicates
 

@@ -75,6 +75,10 @@ class RecordedRun:
         scenario = load_scenario(find(path, SCENARIO))
         if scenario.mechanism.kind != "peer_to_peer":
             raise RequestError(f"{path}: a run of {scenario.mechanism.kind}; audit knows the rules of peer_to_peer")
+        if scenario.mechanism.exchange != "pull":
+            raise RequestError(
+                f'{path}: a run of exchange "{scenario.mechanism.exchange}"; audit knows the rules of "pull"'
+            )
         trace = Trace.open(find(path, TRACE))
         if trace.header["users"] != summary["users"]:
             raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
@@ -87,7 +91,7 @@ class RecordedRun:
             raise RequestError(f"{path / MANIFEST}: labels (at least 2) and features must be whole numbers")
         parameters = Parameters(
             mechanism.alpha, mechanism.theta, labels, mechanism.noise, mechanism.rounds,
-            scenario.clusters.minimum_size if scenario.defences.abstain else 1,
+            max(scenario.clusters.minimum_size if scenario.defences.abstain else 1, mechanism.relays),
             mechanism.exchange, mechanism.relays,
         )  # fmt: skip
         clusters = true_labels = None

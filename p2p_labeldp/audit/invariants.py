@@ -29,7 +29,7 @@ from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import CLOSED_PART, HOST, VERSION, Fault
+from p2p_labeldp.protocol.messages import CLOSED_PART, HOST, MIXING, VERSION, Fault
 from p2p_labeldp.scenario import Network
 
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
@@ -417,4 +417,5 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "closed": Checker._closed,
     "goodbye": Checker._goodbye,
     "refusal": Checker._refusal,
+    **dict.fromkeys(MIXING, Checker._foreign),
 }

@@ -68,6 +68,8 @@ _TRACED: dict[Any, type] = {int: int, bool: bool, bytes: bytes, str: str, Fault:
 def _traced(hint: Any) -> type:
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
+    if get_origin(hint) is list:
+        return list
     return _TRACED[type(get_args(hint)[0]) if get_origin(hint) is Literal else hint]
 
 

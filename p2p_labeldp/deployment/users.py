@@ -153,10 +153,11 @@ class UsersPart(Part):
         if self.host is None:
             raise Refused(Fault.OUT_OF_ORDER, "this host has no share yet")
         if envelope.receiver == HOST:
-            said = self.host.receive(envelope.sender, envelope.message)
+            for sender, receiver, message in self.host.receive(envelope.sender, envelope.message):
+                self.send(sender, receiver, message)
             if type(envelope.message) in (Round, Goodbye):
                 self._release()
-            return said
+            return ()
         if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
             self._check_noise(envelope.message)
         return self.users[envelope.receiver - self._first].receive(envelope.sender, envelope.message)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from typing import cast
 
 import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
@@ -23,8 +24,11 @@ from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms import Coins, Holder, Plan, PriorOf, Randomness
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
+from p2p_labeldp.privacy import Exchange
+from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.auditor import Auditor, Record
 from p2p_labeldp.protocol.coordinator import Coordinator, Target
+from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler
 from p2p_labeldp.protocol.learner import Learner
@@ -42,7 +46,10 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
     name_of,
 )
+from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
+from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.responder import Responder
+from p2p_labeldp.protocol.sealing import Cipher, Vault
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import Network
@@ -74,6 +81,7 @@ class Simulation:
         prior_of: PriorOf | None = None,
         target: Target | None = None,
         faults: Faults | None = None,
+        cipher: Cipher | None = None,
         write: Callable[[bytes], object] = lambda _: None,
         on_batch: Callable[[int], None] | None = None,
     ) -> None:
@@ -94,14 +102,22 @@ class Simulation:
             faults=faults,
             on_batch=on_batch,
         )
-        self.host = Host(parameters, coins, 0, count)
         receiver = _HOLDERS[plan.holder]
         self.intermediary: Intermediary | None = None
         self.users: list[User]
-        if receiver is None:
-            self.users = [User(i, label, self.host) for i, label in enumerate(population.labels.tolist())]
+        mixing: Mixing | None = None
+        labels = enumerate(population.labels.tolist())
+        if parameters.exchange == Exchange.MIXED:
+            host = MixingHost(parameters, coins, 0, count, cipher or Vault())
+            host.member = lambda user: cast(Depositor, self.users[user])
+            self.host: Host = host
+            self.users = [Depositor(i, label, host) for i, label in labels]
+            mixing = Mixing(host.cipher, host.secrets, parameters.relays, parameters.minimum_size)
+        elif receiver is None:
+            self.host = Host(parameters, coins, 0, count)
+            self.users = [User(i, label, self.host) for i, label in labels]
         else:
-            labels = enumerate(population.labels.tolist())
+            self.host = Host(parameters, coins, 0, count)
             if plan.stages is None:
                 self.users = [Submitter(i, label, self.host, receiver) for i, label in labels]
             else:
@@ -116,7 +132,7 @@ class Simulation:
             self.intermediary = kind(count, parameters.labels, work, patience, settings.round_limit)
             teller = kind.address
             patience += settings.round_limit
-        self.coordinator = Coordinator(
+        self.coordinator = (Coordinator if mixing is None else partial(MixingCoordinator, mixing=mixing))(
             count,
             population.features.shape[1],
             parameters.rounds,
@@ -308,10 +324,12 @@ class Simulation:
     def _host_receives(self, record: Record) -> None:
         _, _, sender, _, message = record
         try:
-            self.host.receive(sender, message)
+            said = self.host.receive(sender, message)
         except Refused as refused:
             self.network.refuse(sender, HOST, kind_of(message), refused)
             return
+        for speaker, receiver, out in said:
+            self.network.send(speaker, receiver, out)
         if self.hosting == "cluster" and type(message) is Roster:
             self._house(message)
 

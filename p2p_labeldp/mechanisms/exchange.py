@@ -3,6 +3,8 @@
 The same rules as ``protocol.user``, for everyone at once. Work goes block by block, so that 10^8 users
 fit in memory: what lasts for a round is one small label, one peer index and one keep bit per user.
 Users whose cluster is below the minimum size abstain: they neither ask, answer nor report.
+
+In the mixed exchange ``mixing`` says whose label each user draws, cluster by cluster; the rest is the same.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.mechanisms.mixing import secrets_of, sources
+from p2p_labeldp.privacy import Exchange, Parameters
 
 BLOCK = 1 << 15  # users per block: coins of a block (1 MiB) stay in the second-level cache
 
@@ -103,11 +106,13 @@ def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Paramete
     # As numbers of the types they are combined with, so that no block converts them again.
     sizes, starts = rosters.sizes.astype(np.float64), rosters.starts.astype(index)
     noisy = true
+    mixed = parameters.exchange == Exchange.MIXED
+    secrets = secrets_of(coins)
     for round_ in range(parameters.rounds):
         flipping = round_ == 0 or parameters.noise == "fresh"
         if flipping:
             noisy = np.empty(count, dtype=small)
-        peers: NDArray[np.signedinteger] = np.empty(count, dtype=index)
+        peers: NDArray[np.signedinteger] = (np.zeros if mixed else np.empty)(count, dtype=index)
         kept = np.empty(count, dtype=np.bool_)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))
@@ -115,12 +120,16 @@ def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Paramete
             if flipping:
                 noisy[here] = flip(true[here], drawn, parameters.alpha, parameters.labels)
             cluster = rosters.clusters[here]
-            place: NDArray[np.signedinteger] = (drawn[:, PEER] * sizes.take(cluster)).astype(index)
-            place += starts.take(cluster)
-            peers[here] = place if rosters.members is None else rosters.members.take(place)
+            if not mixed:
+                place: NDArray[np.signedinteger] = (drawn[:, PEER] * sizes.take(cluster)).astype(index)
+                place += starts.take(cluster)
+                peers[here] = place if rosters.members is None else rosters.members.take(place)
             kept[here] = drawn[:, KEEP] < parameters.theta
             if not everyone:
                 kept[here] &= takes_part[cluster]
+        for mixing in np.flatnonzero(takes_part & (rosters.sizes > 0)).tolist() if mixed else ():
+            roster = rosters.roster(mixing)
+            peers[roster] = roster[sources(secrets, round_, mixing, len(roster), parameters.relays)]
         reported = np.empty(count, dtype=small)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))

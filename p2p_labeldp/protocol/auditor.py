@@ -18,7 +18,7 @@ import msgspec
 from p2p_labeldp.protocol.messages import KINDS, PARTIES, Features, Message
 
 FORMAT = "p2p_labeldp trace"
-TRACE_VERSION = 2
+TRACE_VERSION = 3
 RECORD = ("number", "time", "sender", "receiver", "message")
 BATCH = 4096  # records; about 120 KiB, so that little is lost when a process dies
 

@@ -9,6 +9,7 @@ closed for all of them.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from p2p_labeldp.protocol.messages import (
     Fault,
     Goodbye,
     Message,
-    Outgoing,
     Refused,
     Roster,
     Round,
@@ -30,6 +30,9 @@ from p2p_labeldp.protocol.messages import (
     name_of,
 )
 from p2p_labeldp.scenario import Clusters, Defences
+
+Said = tuple[int, int, Message]
+"""(sender, receiver, message): what a user of a host says when her host is told something."""
 
 
 class Host:
@@ -75,7 +78,7 @@ class Host:
         coins: list[float] = self._block[user - self._first].tolist()
         return coins
 
-    def receive(self, sender: int, message: Message) -> tuple[Outgoing, ...]:
+    def receive(self, sender: int, message: Message) -> Sequence[Said]:
         if sender != COORDINATOR:
             raise Refused(Fault.MISDIRECTED, f"a host takes orders from the coordinator, not {name_of(sender)}")
         if type(message) is Roster:

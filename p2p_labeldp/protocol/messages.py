@@ -35,10 +35,17 @@ ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame n
 CLOSED_PART = 1 << 16  # bytes of a bitmap, one bit for each user: half a million of them in 64 KiB
 MAX_FRAME = 1 << 20  # bytes; a roster part is the largest message and takes half of it
 
+SESSION_PART = 1 << 12  # members per part of what an attempt publishes: 80 bytes for each of them, 320 KiB
+BATCH_BYTES = 1 << 19  # of packets per part of a batch; a packet takes 98 bytes for one relay, 3 KiB for 32
+
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  # user ids, places and sizes
 RoundNumber = Annotated[int, msgspec.Meta(ge=0, lt=10_000)]
 MAX_LABELS = 1 << 15
 Label = Annotated[int, msgspec.Meta(ge=0, lt=MAX_LABELS)]
+Attempt = Annotated[int, msgspec.Meta(ge=0, lt=16)]
+Step = Annotated[int, msgspec.Meta(ge=0, le=64)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Short = Annotated[bytes, msgspec.Meta(max_length=64)]  # a nonce or a key
 Outcome = Literal["reported", "dropped", "abstained"]
 
 
@@ -247,6 +254,197 @@ class Prior(Message, frozen=True, tag="prior"):
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
 
 
+class Commit(Message, frozen=True, tag="commit"):
+    """A member's commitment to a nonce and to the keys she would relay with."""
+
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "a member commits to a nonce and keys"
+    says = "commits"
+
+    round: RoundNumber
+    attempt: Attempt
+    commitment: Digest
+
+
+class Committed(Message, frozen=True, tag="committed"):
+    """Everyone's commitments, from place ``first`` of the attempt's ``size`` members on, and the coordinator's own."""
+
+    senders = (COORDINATOR,)
+    receivers = (HOST,)
+    purpose = "everyone's commitments are published"
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    size: Index
+    first: Index
+    members: bytes  # int64 little-endian user ids, ascending
+    commitments: bytes  # 32 for each of them
+    own: Digest
+
+
+class Open(Message, frozen=True, tag="open"):
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "she opens what she committed to"
+    says = "opens"
+
+    round: RoundNumber
+    attempt: Attempt
+    nonce: Short
+    outer: Short
+    inner: Short
+
+
+class Opened(Message, frozen=True, tag="opened"):
+    """What everyone opened, from place ``first`` on: nonce, outer and inner key of each. Relays follow from it."""
+
+    senders = (COORDINATOR,)
+    receivers = (HOST,)
+    purpose = "all openings are published: the relays are known"
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    first: Index
+    openings: bytes
+    own: Short
+
+
+class Deposit(Message, frozen=True, tag="deposit"):
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "a member hands her sealed label to the first relay"
+    says = "sealed label"
+
+    round: RoundNumber
+    attempt: Attempt
+    packet: bytes
+
+
+class Batch(Message, frozen=True, tag="batch"):
+    """Packets after ``step`` relays, from place ``first`` on: for the next relay or, after the last, for everyone."""
+
+    senders = (USER,)
+    receivers = (USER, HOST, COORDINATOR)
+    purpose = "a relay passes all sealed labels on"
+    says = "batch after {step} relays"
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    step: Step
+    first: Index
+    packets: list[bytes]
+
+
+class Passed(Message, frozen=True, tag="passed"):
+    """Digests of the batch that a relay took and of the one it passed on."""
+
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "a relay tells the digests of its batches"
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    step: Step
+    taken: Digest
+    passed: Digest
+
+
+class Go(Message, frozen=True, tag="go"):
+    """My packet is in the batch; ``digest`` is of the attempt, its members and relays, and of the whole batch."""
+
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "a member has found her packet in the batch"
+
+    round: RoundNumber
+    attempt: Attempt
+    digest: Digest
+
+
+class NoGo(Message, frozen=True, tag="nogo"):
+    """My packet is not in the batch: these are its outer layers, first to last, and what each was sealed with."""
+
+    senders = (USER,)
+    receivers = (USER, COORDINATOR)
+    purpose = "a member has not found her packet"
+    says = "no-go"
+
+    round: RoundNumber
+    attempt: Attempt
+    layers: list[bytes]
+    proofs: list[Short]
+
+
+class Unlock(Message, frozen=True, tag="unlock"):
+    """A relay's inner key, released to the relays, and its commitment to a nonce of the draw."""
+
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "a relay releases its inner key to the relays"
+    says = "inner key"
+
+    round: RoundNumber
+    attempt: Attempt
+    key: Short
+    commitment: Digest
+
+
+class Reveal(Message, frozen=True, tag="reveal"):
+    """A relay's nonce of the draw."""
+
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "a relay opens its nonce of the draw"
+    says = "nonce"
+
+    round: RoundNumber
+    attempt: Attempt
+    nonce: Short
+
+
+class Drawn(Message, frozen=True, tag="drawn"):
+    senders = (USER,)
+    receivers = (USER,)
+    purpose = "a member is told the label that was drawn for her"
+    says = "label {label}"
+
+    round: RoundNumber
+    attempt: Attempt
+    label: Label
+
+
+class Halt(Message, frozen=True, tag="halt"):
+    """A relay gives an attempt up before it released its key, and never will; ``named`` may be to blame."""
+
+    senders = (USER,)
+    receivers = (HOST, COORDINATOR)
+    purpose = "a relay gives an attempt up"
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    named: list[Index]
+    reason: str
+
+
+class Stop(Message, frozen=True, tag="stop"):
+    """The coordinator ends an attempt; ``again``: another one begins, with fresh commitments from everyone."""
+
+    senders = (COORDINATOR,)
+    receivers = (HOST,)
+    purpose = "an attempt is over"
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    again: bool
+
+
 class Goodbye(Message, frozen=True, tag="goodbye"):
     """The last round is closed for everyone; ``release`` as in a `Round`."""
 
@@ -271,13 +469,16 @@ class Refusal(Message, frozen=True, tag="refusal"):
 
 
 AnyMessage = (
-    Hello | Roster | Centre | Assignment | Round | Ask | Answer | Report | Prior | Submit | ClusterShares | Release
+    Hello | Roster | Centre | Assignment | Round | Ask | Answer | Commit | Committed | Open | Opened | Deposit | Batch
+    | Passed | Go | NoGo | Unlock | Reveal | Drawn | Halt | Stop | Report | Prior | Submit | ClusterShares | Release
     | Done | Closed | Goodbye | Refusal
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 """In the order in which a run sends them."""
 BY_KIND = {str(cls.__struct_config__.tag): cls for cls in MESSAGES}
 KINDS: dict[str, tuple[str, ...]] = {kind: cls.__struct_fields__ for kind, cls in BY_KIND.items()}
+MIXING = tuple(KINDS)[7:21]
+"""The kinds of messages that only the mixed exchange has."""
 Outgoing = tuple[int, Message]  # (receiver, message)
 
 

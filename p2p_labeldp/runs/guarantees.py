@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Account, Guarantee, Parameters, View, account
+from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 FRESH = "fresh_answers"
@@ -119,6 +119,8 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
         )
         most = max(found.colluders.values(), default=0) or None
         return table | {View.COALITION: msgspec.structs.replace(table[View.COALITION], colluders=most)}
+    if plan.parameters.exchange == Exchange.MIXED:
+        return flips_alone(plan.parameters, found.delta, "of the mixed exchange the flips alone are counted on")
     if found.distrusted:
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"

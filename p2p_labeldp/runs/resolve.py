@@ -47,7 +47,8 @@ def parameters_of(scenario: Scenario, labels: int) -> Parameters:
         labels=labels,
         noise=mechanism.noise,
         rounds=mechanism.rounds,
-        minimum_size=scenario.clusters.minimum_size if scenario.defences.abstain else 1,
+        # Relays are members of their cluster, so that one with fewer users abstains whatever it defends itself with.
+        minimum_size=max(scenario.clusters.minimum_size if scenario.defences.abstain else 1, mechanism.relays),
         exchange=mechanism.exchange,
         relays=mechanism.relays,
     )

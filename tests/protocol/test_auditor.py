@@ -51,7 +51,7 @@ def test_batches_follow_each_other_and_the_header_in_one_stream() -> None:
 def test_the_header_names_format_fields_kinds_and_parties() -> None:
     (header,) = objects(Auditor().header(users=2, labels=3))
     assert header["format"] == "p2p_labeldp trace"
-    assert header["version"] == 2
+    assert header["version"] == 3
     assert header["record"] == ["number", "time", "sender", "receiver", "message"]
     assert header["kinds"] == {kind: list(fields) for kind, fields in KINDS.items()}
     assert header["parties"] == PARTIES

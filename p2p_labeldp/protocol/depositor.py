@@ -1,0 +1,308 @@
+"""A user of the mixed exchange: she deposits her noisy label instead of being asked for it.
+
+What she does besides, from the hello to the goodbye, is as in ``user``; her steps in one attempt are
+
+    COMMITTED --all commitments--> OPENED --relays--> DEPOSITED --her packet is there--> AGREED --her draw--> DRAWN
+        \\___________________________\\___________________\\--stop--> the next attempt, or she abstains
+                                            AGREED --stop, and every relay has halted--> the next attempt
+
+She says go, to every relay, only if her own packet is in the batch that all are shown, whole and without a packet
+that occurs twice. If hers is not there she says no-go and shows its outer layers. Once she has said go a relay may
+have released its key: then she takes part in another attempt only if all relays of this one have said that they did
+not, and will not. Otherwise, the coordinator, with one relay, could have the labels of two attempts opened and
+compare them.
+
+One in L or so is a relay as well (``relay``); her messages for the relay go there. Those that come before she knows
+that she is one are held, up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from p2p_labeldp.mechanisms.mixing import NONCE, Secret
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    Answer,
+    Ask,
+    Batch,
+    Commit,
+    Deposit,
+    Done,
+    Drawn,
+    Fault,
+    Go,
+    Goodbye,
+    Message,
+    NoGo,
+    Open,
+    Outgoing,
+    Refused,
+    Reveal,
+    Unlock,
+    name_of,
+)
+from p2p_labeldp.protocol.mixing_host import MixingHost
+from p2p_labeldp.protocol.relay import Relay
+from p2p_labeldp.protocol.sealing import Cipher, Sealed
+from p2p_labeldp.protocol.session import Session, commitment
+from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, WAITING, User
+
+
+class Step(IntEnum):
+    COMMITTED = 0
+    OPENED = 1
+    DEPOSITED = 2
+    AGREED = 3
+    REFUSED = 4  # she said no-go
+    DRAWN = 5
+    OVER = 6
+
+
+class Event(IntEnum):
+    OPENS = 0
+    DEPOSITS = 1
+    AGREES = 2
+    REFUSES = 3
+    DRAWS = 4
+    LEAVES = 5  # for the next attempt, or for good
+
+
+COMMITTED, OPENED, DEPOSITED, AGREED, REFUSED, DRAWN, OVER = Step
+OPENS, DEPOSITS, AGREES, REFUSES, DRAWS, LEAVES = Event
+
+TRANSITIONS: dict[Step, dict[Event, Step]] = {
+    COMMITTED: {OPENS: OPENED, LEAVES: OVER},
+    OPENED: {DEPOSITS: DEPOSITED, LEAVES: OVER},
+    DEPOSITED: {AGREES: AGREED, REFUSES: REFUSED, LEAVES: OVER},
+    AGREED: {DRAWS: DRAWN, LEAVES: OVER},  # leaves only if every relay has halted, or with the round
+    REFUSED: {LEAVES: OVER},
+    DRAWN: {},
+    OVER: {},
+}
+"""What is not here does not happen: it is refused."""
+
+_FOR_RELAYS = (Deposit, Batch, Go, NoGo, Unlock, Reveal)
+
+
+class Share:
+    """A member's share in one attempt: her step, her secrets, her packet."""
+
+    __slots__ = ("attempt", "inner", "nonce", "outer", "sealed", "session", "step")
+
+    def __init__(self, attempt: int, secret: bytes, cipher: Cipher) -> None:
+        self.attempt = attempt
+        self.step = COMMITTED
+        self.nonce = secret[:NONCE]
+        self.outer = cipher.secret_key(secret[NONCE:], b"outer")
+        self.inner = cipher.secret_key(secret[NONCE:], b"inner")
+        self.session: Session | None = None
+        self.sealed: Sealed | None = None
+
+    def go(self, event: Event) -> None:
+        self.step = TRANSITIONS[self.step][event]
+
+    def forget(self) -> None:
+        """Erase what would open or link her packet, or the batch that she relayed."""
+        self.outer = self.inner = self.nonce = b""
+        self.sealed = None
+
+
+class Depositor(User):
+    __slots__ = ("_held", "_share", "relay")
+
+    host: MixingHost
+    relays_as: type[Relay] = Relay
+    """What she is when she is drawn as a relay."""
+
+    def __init__(self, id_: int, label: int, host: MixingHost) -> None:
+        super().__init__(id_, label, host)
+        self.relay: Relay | None = None
+        self._share: Share | None = None
+        self._held: list[tuple[int, Message]] = []
+
+    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        kind = type(message)
+        if kind is Drawn:
+            assert isinstance(message, Drawn)
+            return self._drew(sender, message)
+        if kind in _FOR_RELAYS:
+            return self._relayed(sender, message)
+        if kind in (Ask, Answer):
+            raise Refused(Fault.MISDIRECTED, "nobody asks for a label in the mixed exchange")
+        said = super().receive(sender, message)
+        if kind is Goodbye:
+            self._leave_share()
+            self._leave_relay()
+        return said
+
+    def _begin(self, round_: int) -> Sequence[Outgoing]:
+        self.round = round_
+        self._leave_share()
+        self._leave_relay()
+        parameters = self.host.parameters
+        if self._must_abstain(len(self._roster)):
+            self._go(ABSTAINS)
+            return ((COORDINATOR, Done(round_, "abstained")),)
+        flip, _, keep, other = self.host.coins(round_, self.id)
+        # Add noise to her own label, and decide whether to keep what she draws.
+        if round_ == 0 or parameters.noise == "fresh":
+            self.noisy = self.label
+            if flip < parameters.alpha:
+                self.noisy = (self.label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
+        self._keeps = keep < parameters.theta
+        self._go(BEGINS)
+        return (self._enter(0),)
+
+    def _enter(self, attempt: int) -> Outgoing:
+        """Commit to a nonce and to the keys that she would relay with."""
+        host = self.host
+        secret = host.secrets.of(Secret.MEMBER, self.round, attempt, self.id)
+        share = self._share = Share(attempt, secret, host.cipher)
+        return COORDINATOR, Commit(self.round, attempt, commitment(*self._name(share), self.id, self._opening(share)))
+
+    def _name(self, share: Share) -> tuple[int, int, int]:
+        return self.round, self.cluster, share.attempt
+
+    def _opening(self, share: Share) -> bytes:
+        public = self.host.cipher.public_key
+        return share.nonce + public(share.outer) + public(share.inner)
+
+    # What her host tells her: each is public, and the same for all members.
+
+    def opens(self, session: Session) -> Sequence[Outgoing]:
+        """All commitments are public: if hers is among them as she made it, she opens."""
+        share = self._current(session, COMMITTED)
+        place = session.place_of(self.id)
+        if share is None or place is None:
+            return ()  # too late: the attempt is made without her
+        opening = self._opening(share)
+        if session.commitment_at(place) != commitment(*session.name, self.id, opening):
+            raise Refused(Fault.MALFORMED, f"the commitment of user {self.id} is not hers")
+        share.session = session
+        share.go(OPENS)
+        half = NONCE + self.host.cipher.key_size
+        return ((COORDINATOR, Open(self.round, share.attempt, share.nonce, opening[NONCE:half], opening[half:])),)
+
+    def deposits(self, session: Session) -> Sequence[Outgoing]:
+        """The relays are known: she seals her noisy label and sends it to the first; if she is one, she begins."""
+        share = self._current(session, OPENED)
+        if share is None:
+            return ()
+        host, attempt = self.host, share.attempt
+        if not all(map(host.cipher.usable, (*session.outer, *session.inner))):
+            raise Refused(Fault.MALFORMED, "a relay's key is none that anything can be sealed for")
+        seal = host.secrets.of(Secret.SEAL, self.round, attempt, self.id)
+        share.sealed = host.cipher.seal(self.noisy, session.outer, session.inner, session.context, seal)
+        share.go(DEPOSITS)
+        out: list[Outgoing] = [(session.relays[0], Deposit(self.round, attempt, share.sealed.layers[0]))]
+        if self.id in session.relays:
+            position = session.relays.index(self.id)
+            self.relay = self.relays_as(session, position, share.outer, share.inner, host.cipher, host.secrets)
+            held, self._held = self._held, []
+            for sender, message in held:
+                if getattr(message, "round", -1) == self.round and getattr(message, "attempt", -1) == attempt:
+                    out += self.relay.receive(sender, message)
+        return out
+
+    def checks(self, session: Session) -> Sequence[Outgoing]:
+        """All are shown the batch: go, if her packet is in it."""
+        share = self._current(session, DEPOSITED)
+        if share is None:
+            return ()
+        assert share.sealed is not None
+        if session.distinct and share.sealed.layers[-1] in session.found:
+            share.go(AGREES)
+            go = Go(session.round, session.attempt, session.digest)
+            out: list[Outgoing] = [(relay, go) for relay in session.relays]
+        else:
+            share.go(REFUSES)
+            missing = NoGo(self.round, share.attempt, *share.sealed)
+            out = [(to, missing) for to in (COORDINATOR, *session.relays)]
+        share.sealed = None
+        if self.relay is not None and self.relay.session is session:
+            out += self.relay.agreed()
+        return out
+
+    def stops(self, session: Session | None, attempt: int, again: bool) -> Sequence[Outgoing]:
+        """The coordinator ends an attempt: she goes on to the next, or abstains."""
+        out: list[Outgoing] = []
+        if self.relay is not None and self.relay.session is session:
+            out += self.relay.expire()
+        share = self._share
+        if self.state is not WAITING or share is None or share.attempt > attempt:
+            return out
+        if not again:
+            return [*out, self._abstain()]
+        return [*out, *self.retries(session)] if share.attempt == attempt else out
+
+    def retries(self, session: Session | None) -> Sequence[Outgoing]:
+        """Enter the next attempt, unless a relay may have released its key."""
+        share = self._share
+        if self.state is not WAITING or share is None or share.session is not session or share.step is OVER:
+            return ()
+        if share.step is AGREED and (session is None or len(session.halted) < len(session.relays)):
+            return ()
+        attempt = share.attempt + 1
+        self._leave_share()
+        return (self._enter(attempt),)
+
+    # What others tell her.
+
+    def _drew(self, sender: int, message: Drawn) -> Sequence[Outgoing]:
+        share = self._share
+        if self.state is not WAITING or share is None or share.step is not AGREED or share.session is None:
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} waits for no draw")
+        if (message.round, message.attempt) != (self.round, share.attempt):
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is in attempt {share.attempt} of round {self.round}")
+        place = share.session.place_of(self.id)
+        assert place is not None
+        if sender != share.session.dealer_of(place):
+            raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is not the relay that deals to user {self.id}")
+        if not 0 <= message.label < self.host.parameters.labels:
+            raise Refused(Fault.MALFORMED, f"label {message.label} is not below {self.host.parameters.labels}")
+        share.go(DRAWS)
+        self._go(ANSWERED)
+        self._answer = message.label
+        return ((COORDINATOR, Done(message.round, "reported" if self._keeps else "dropped")),)
+
+    def _relayed(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        relay = self.relay
+        name = (getattr(message, "round", -1), getattr(message, "attempt", -1))
+        if relay is not None and name == (relay.session.round, relay.session.attempt):
+            return relay.receive(sender, message)
+        share = self._share
+        current = (self.round, -1 if share is None else share.attempt)
+        if name < current or (name == current and share is not None and share.step >= DEPOSITED):
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is no relay of attempt {name[1]} in round {name[0]}")
+        if len(self._held) > 8 * len(getattr(self, "_roster", ())) + 64:
+            raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} holds {len(self._held)} early messages and no more")
+        self._held.append((sender, message))
+        return ()
+
+    # Leaving.
+
+    def _abstain(self) -> Outgoing:
+        self._leave_share()
+        self._go(ABSTAINS)
+        return COORDINATOR, Done(self.round, "abstained")
+
+    def _leave_relay(self) -> None:
+        """The round is over, and with it what she relayed in it."""
+        relay, self.relay = self.relay, None
+        if relay is not None:
+            relay.forget()
+
+    def _leave_share(self) -> None:
+        """Forget an attempt: it is over for her."""
+        share, self._share = self._share, None
+        if share is not None:
+            share.forget()
+            if share.step not in (DRAWN, OVER):
+                share.go(LEAVES)
+
+    def _current(self, session: Session, step: Step) -> Share | None:
+        share = self._share
+        right = share is not None and share.attempt == session.attempt and share.step is step
+        return share if right and self.state is WAITING and self.round == session.round else None

@@ -1,0 +1,107 @@
+"""The coordinator of the mixed exchange: the coordinator as it is, with an ``Assembly`` for every cluster of the
+round.
+
+The round's limit is divided among the attempts: when one part of it is over every cluster that is not settled ends
+its wait, whatever it waits for, and begins the next attempt; with the last part the round is closed. So nobody waits
+longer than that for anyone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from p2p_labeldp.mechanisms.exchange import Rosters
+from p2p_labeldp.protocol.assembly import ATTEMPTS, Assembly, Mixing
+from p2p_labeldp.protocol.coordinator import EXCHANGE, Coordinator, Phase
+from p2p_labeldp.protocol.messages import (
+    Batch,
+    Commit,
+    Done,
+    Fault,
+    Halt,
+    Message,
+    NoGo,
+    Open,
+    Outgoing,
+    Passed,
+    Refused,
+    name_of,
+)
+
+
+class MixingCoordinator(Coordinator):
+    mixing: Mixing
+    """Set before it begins."""
+
+    def __init__(self, *facts: Any, mixing: Mixing, **settings: Any) -> None:
+        super().__init__(*facts, **settings)
+        self.mixing = mixing
+        self.window = 0
+        """How many attempts' time is over in this round."""
+        self.named: list[str] = []
+        """What went wrong in rounds that are over, for people."""
+        self.stopped: list[int] = []
+        """Clusters that released nothing in some round, ascending."""
+        self._assemblies: dict[int, Assembly] = {}
+
+    @property
+    def stage(self) -> tuple[Phase, int, int]:  # type: ignore[override]
+        return self.phase, self.round, self.window
+
+    @property
+    def limit(self) -> float | None:
+        whole = super().limit
+        return whole / ATTEMPTS if whole is not None and self.phase == EXCHANGE else whole
+
+    def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
+        handler = _HANDLERS.get(type(message))
+        if handler is None or not 0 <= sender < self.users:
+            round_, said = self.round, super().receive(sender, message)
+            if type(message) is not Done or self.round != round_ or self.finished:
+                return said
+            assembly = self._assemblies.get(int(self.clusters[sender]))
+            more = () if assembly is None else assembly.done(sender)
+            return [*said, *more] if more else said
+        round_ = getattr(message, "round", -1)
+        assembly = self._assemblies.get(int(self.clusters[sender]))
+        if self.phase != EXCHANGE or round_ != self.round or assembly is None:
+            raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} speaks of round {round_} at the wrong time")
+        return handler(assembly, sender, message)
+
+    def expire(self) -> Iterable[Outgoing]:
+        if self.phase != EXCHANGE or self.window + 1 >= ATTEMPTS:
+            return super().expire()
+        self.window += 1
+        return chain.from_iterable([assembly.expire() for assembly in self._assemblies.values()])
+
+    def _start_round(self, round_: int) -> None:
+        super()._start_round(round_)
+        self.window = 0
+        self._assemblies = {}
+        present = np.sort(self._present)
+        rosters = Rosters.of(self.clusters[present])
+        for cluster in np.flatnonzero(rosters.sizes >= max(1, self.mixing.least)).tolist():
+            members = present[rosters.roster(cluster)].tolist()
+            self._assemblies[cluster] = Assembly(self.mixing, round_, cluster, members)
+
+    def _close(self) -> Any:
+        for cluster, assembly in self._assemblies.items():
+            assembly.settle()
+            self.named += assembly.named
+            if assembly.stopped and cluster not in self.stopped:
+                self.stopped = sorted([*self.stopped, cluster])
+        return super()._close()
+
+
+_HANDLERS: dict[type, Callable[[Assembly, int, Any], Iterable[Outgoing]]] = {
+    Commit: Assembly.commit,
+    Open: Assembly.open,
+    Passed: Assembly.passed,
+    Halt: Assembly.halt,
+    NoGo: Assembly.no_go,
+    Batch: Assembly.show,
+}

@@ -1,0 +1,435 @@
+"""The mixed exchange as its roles run it: simulated packets and real ones, in any order, with whatever goes wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from mixing import Mixed, Sent
+
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.exchange import Rosters, exchange
+from p2p_labeldp.mechanisms.mixing import secrets_of, sources
+from p2p_labeldp.protocol import assembly, depositor, relay, session
+from p2p_labeldp.protocol.messages import (
+    HOST,
+    Ask,
+    Batch,
+    Commit,
+    Committed,
+    Deposit,
+    Drawn,
+    Go,
+    Halt,
+    NoGo,
+    Open,
+    Opened,
+    Refused,
+    Reveal,
+    Stop,
+    Unlock,
+)
+from p2p_labeldp.protocol.onions import Onions
+from p2p_labeldp.protocol.sealing import Vault
+
+CIPHERS = pytest.mark.parametrize("make", [Vault, Onions])
+SIZE = 9
+
+
+def on_arrays(run: Mixed, round_: int = 0) -> dict[int, int]:
+    labels = np.array(run.true)
+    releases = list(exchange(labels, Rosters.of(np.zeros(len(labels), dtype=np.int64)), run.parameters, SeededCoins(5)))
+    found = releases[round_]
+    return dict(zip(found.users.tolist(), found.labels.tolist(), strict=True))
+
+
+def swapped(message: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(message, **changes)
+
+
+# An exchange in which nothing goes wrong
+
+
+@CIPHERS
+def test_users_report_what_the_arrays_say_and_nobody_waits_for_a_limit(make: type[Any]) -> None:
+    run = Mixed(SIZE, cipher=make(), labels=3, theta=0.7).run()
+    assert run.reports[0] == on_arrays(run)
+    assert 0 < len(run.reports[0]) < SIZE
+    assert run.all_left()
+    assert (run.expired, run.refusals, run.coordinator.named) == (0, [], [])
+
+
+@CIPHERS
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_messages_and_the_number_of_hosts_change_nothing(make: type[Any], seed: int) -> None:
+    order = np.random.default_rng(seed)
+    run = Mixed(SIZE, cipher=make(), hosts=seed + 1, rounds=2, noise="fresh", order=order).run()
+    assert run.reports == [on_arrays(run, 0), on_arrays(run, 1)]
+    assert (run.expired, run.coordinator.named) == (0, [])
+
+
+@pytest.mark.parametrize("relays", [1, 2, 5, SIZE])
+def test_any_number_of_relays_up_to_the_members(relays: int) -> None:
+    run = Mixed(SIZE, relays=relays).run()
+    assert run.reports[0] == on_arrays(run)
+    assert len(set(run.session.relays)) == relays
+
+
+def test_how_many_messages_of_each_kind() -> None:
+    """Linear in members and relays, but for what relays tell each other."""
+    run = Mixed(SIZE, relays=3).run()
+    kinds = Counter(type(message) for _, _, message in run.sent)
+    assert {kind: kinds[kind] for kind in (Commit, Open, Deposit, Drawn)} == dict.fromkeys(
+        (Commit, Open, Deposit, Drawn), SIZE
+    )
+    assert (kinds[Go], kinds[Batch], kinds[Unlock], kinds[Reveal]) == (3 * SIZE, 3, 6, 6)
+    assert (kinds[Committed], kinds[Opened], kinds[Stop], kinds[Halt]) == (1, 1, 0, 0)
+
+
+@CIPHERS
+def test_packets_of_a_batch_have_one_size_and_no_two_batches_share_a_packet(make: type[Any]) -> None:
+    cipher = make()
+    run = Mixed(SIZE, cipher=cipher, relays=3).run()
+    batches = [[message.packet for _, _, message in run.of_kind(Deposit)]]
+    batches += [message.packets for _, _, message in run.of_kind(Batch)]
+    for step, batch in enumerate(batches):
+        assert {len(packet) for packet in batch} == {cipher.packet_size(3, step)}
+    assert len({packet for batch in batches for packet in batch}) == 4 * SIZE
+
+
+def test_who_is_told_by_which_relay_follows_from_her_place() -> None:
+    run = Mixed(SIZE, relays=2)
+    run.run()
+    relays = run.session.relays
+    assert all(sender == relays[receiver % 2] for sender, receiver, _ in run.of_kind(Drawn))
+
+
+def test_relays_and_draws_are_uniform() -> None:
+    """12 ordered pairs of relays, 300 attempts: chi-square with 11 degrees of freedom above 51 once in 4 million; four
+    members' draws among four, 1,000 attempts: 12 degrees of freedom, above 53 once in 2 million."""
+    pairs = Counter(Mixed(4, relays=2, coins=SeededCoins(seed)).run().session.relays for seed in range(300))
+    draws: Counter[Any] = Counter()
+    for seed in range(1000):
+        draws.update(enumerate(sources(secrets_of(SeededCoins(seed)), 0, 0, 4, 2).tolist()))
+    assert chi_square(pairs, 12) < 51
+    assert chi_square(draws, 16) < 53
+
+
+def chi_square(counts: Counter[Any], cells: int) -> float:
+    expected = sum(counts.values()) / cells
+    return sum((count - expected) ** 2 for count in counts.values()) / expected + (cells - len(counts)) * expected
+
+
+# What goes wrong before anything is opened
+
+
+def opened(run: Mixed) -> bool:
+    return bool(run.of_kind(Unlock) or run.of_kind(Drawn))
+
+
+def spoiled(make: type[Any], change: Any, once: bool = True, **settings: Any) -> Mixed:
+    """``change`` takes every message and the run; what it returns goes out in its place."""
+    changed: list[Any] = []
+
+    def tamper(sender: int, receiver: int, message: Any) -> Iterable[Sent]:
+        if once and changed:
+            return [(sender, receiver, message)]
+        found = change(run, sender, receiver, message)
+        if found is None:
+            return [(sender, receiver, message)]
+        changed.append(message)
+        return list(found)
+
+    run = Mixed(SIZE, cipher=make(), tamper=tamper, **settings)
+    run.run()
+    assert changed, "nothing was changed"
+    return run
+
+
+def last_batch(run: Mixed, message: Any) -> bool:
+    return type(message) is Batch and message.step == 3
+
+
+@CIPHERS
+def test_a_packet_that_is_replaced_leads_to_a_no_go_and_its_relay_is_caught(make: type[Any]) -> None:
+    def replace(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if last_batch(run, message) and receiver == HOST:
+            packets = [bytes(len(message.packets[0])), *message.packets[1:]]
+            return [(sender, receiver, swapped(message, packets=packets))]
+        return None
+
+    run = spoiled(make, replace)
+    assert len({sender for sender, _, _ in run.of_kind(NoGo)}) == 1
+    assert run.reports[0].keys() == set(range(SIZE)), "another attempt does it"
+    assert "caught" in run.named or "does not show" in run.named
+
+
+@CIPHERS
+def test_a_batch_with_a_packet_twice_is_refused_and_names_who_passed_it_on(make: type[Any]) -> None:
+    def double(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Batch and message.step == 1:
+            return [(sender, receiver, swapped(message, packets=[message.packets[1], *message.packets[1:]]))]
+        return None
+
+    run = spoiled(make, double, once=False)
+    assert not opened(run)
+    assert run.coordinator.stopped == [0]
+    assert run.outcomes()[0]["abstained"] == SIZE
+    assert "a packet occurs twice" in run.named
+    assert run.all_left()
+
+
+@CIPHERS
+def test_a_packet_of_another_size_is_refused_and_its_sender_named(make: type[Any]) -> None:
+    def longer(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Deposit and sender == 4:
+            return [(sender, receiver, swapped(message, packet=message.packet + b"x"))]
+        return None
+
+    run = spoiled(make, longer, once=False)
+    assert not opened(run)
+    assert any(refusal.about == 4 and refusal.fault == "malformed" for _, refusal in run.refusals)
+    assert "user 4" in run.named
+
+
+@CIPHERS
+def test_a_packet_that_does_not_open_halts_the_first_relay_which_names_its_sender(make: type[Any]) -> None:
+    def junk(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Deposit and sender == 4:
+            return [(sender, receiver, swapped(message, packet=bytes(len(message.packet))))]
+        return None
+
+    run = spoiled(make, junk)
+    assert "may be to blame: user 4" in run.named
+    assert run.reports[0].keys() == set(range(SIZE))
+
+
+@CIPHERS
+def test_stale_packets_of_an_earlier_attempt_do_not_open(make: type[Any]) -> None:
+    kept: dict[int, bytes] = {}
+
+    def replay(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Batch and message.step == 2 and message.attempt == 0:
+            return []  # lost: another attempt begins
+        if type(message) is Deposit and message.attempt == 0:
+            kept[sender] = message.packet
+        elif type(message) is Deposit and sender == 2:
+            return [(sender, receiver, swapped(message, packet=kept[2]))]
+        return None
+
+    run = spoiled(make, replay, once=False)
+    assert not opened(run)
+    assert "a packet that the relay's key does not open; may be to blame: user 2" in run.named
+
+
+@CIPHERS
+@pytest.mark.parametrize("kind", [Commit, Open, Deposit, Go, Batch])
+def test_whatever_is_lost_costs_an_attempt_or_the_round_and_no_label(make: type[Any], kind: type[Any]) -> None:
+    def lose(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [] if type(message) is kind and (sender == 3 or kind is Batch) else None
+
+    run = spoiled(make, lose)
+    assert run.expired >= 1
+    assert run.all_left()
+    if kind is Commit:
+        assert run.coordinator.attendance[0].missing == [3]
+        assert run.reports[0].keys() == set(range(SIZE)) - {3}
+    elif kind is Open:
+        assert "user 3 committed and did not open" in run.named
+        assert run.reports[0].keys() == set(range(SIZE)) - {3}
+    elif kind is Go:  # it came to some relays, who released: there is no way back
+        assert (run.reports[0], run.outcomes()[0]["abstained"]) == ({}, SIZE)
+    else:
+        assert run.reports[0].keys() == set(range(SIZE))
+
+
+def test_every_redraw_takes_fresh_commitments_from_all() -> None:
+    def lose(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [] if type(message) is Open and sender == 3 else None
+
+    run = spoiled(Vault, lose)
+    commitments = {(message.attempt, sender): message.commitment for sender, _, message in run.of_kind(Commit)}
+    again = {user for attempt, user in commitments if attempt == 1}
+    assert again >= set(range(SIZE)) - {3}
+    assert len(set(commitments.values())) == len(commitments)
+
+
+@CIPHERS
+def test_whoever_is_shown_another_batch_signs_another_digest_and_nothing_is_opened(make: type[Any]) -> None:
+    """The last relay shows the second host a batch in another order."""
+    run = Mixed(SIZE, cipher=make(), hosts=2)
+    deliver = run._deliver
+
+    def two_faced(sender: int, receiver: int, place: int, message: Any) -> None:
+        if receiver == HOST and place == 1 and last_batch(run, message):
+            message = swapped(message, packets=message.packets[::-1])
+        deliver(sender, receiver, place, message)
+
+    run._deliver = two_faced  # type: ignore[method-assign]
+    run.run()
+    assert not opened(run)
+    assert "members signed another batch" in run.named
+    assert run.outcomes()[0]["abstained"] == SIZE
+
+
+def test_a_go_is_signed_over_run_round_cluster_attempt_members_relays_and_batch() -> None:
+    """Sessions that differ in any of these have different digests."""
+    run = Mixed(SIZE).run()
+    signed = run.session.digest
+    others = [Mixed(SIZE, relays=2), Mixed(SIZE - 1), Mixed(SIZE, coins=SeededCoins(6))]
+    found = {signed, *(other.run().session.digest for other in others)}
+    named = Mixed(SIZE)
+    for host in named.hosts:
+        host.run = "another run"
+    found.add(named.run().session.digest)
+    assert len(found) == 5
+
+
+# No way back
+
+
+@CIPHERS
+def test_no_relay_releases_without_a_go_of_everyone(make: type[Any]) -> None:
+    def lose(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [] if type(message) is Go and sender == 3 else None
+
+    run = spoiled(make, lose, once=False)
+    assert not opened(run)
+    assert "user 3" in run.named
+
+
+@CIPHERS
+def test_after_a_release_nobody_who_said_go_takes_part_in_another_attempt(make: type[Any]) -> None:
+    """One relay keeps its key to itself: the others have released, so that there is no other batch to compare with."""
+
+    def withhold(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [] if type(message) is Unlock and sender == run.session.relays[1] else None
+
+    run = spoiled(make, withhold, once=False)
+    assert {message.attempt for _, _, message in run.of_kind(Commit)} == {0}
+    assert not run.of_kind(Halt)
+    assert not run.of_kind(Drawn)
+    assert run.outcomes()[0]["abstained"] == SIZE
+    assert run.all_left()
+
+
+def test_another_attempt_after_go_needs_the_word_of_every_relay() -> None:
+    """A coordinator that claims a failure where there was none gets nobody to deposit again."""
+    run = Mixed(SIZE)
+    halts: list[Any] = []
+
+    def tamper(sender: int, receiver: int, message: Any) -> Iterable[Sent]:
+        if type(message) is Unlock:
+            return []  # so that it takes forever
+        if type(message) is Halt:
+            halts.append(message)
+        return [(sender, receiver, message)]
+
+    run._tamper = tamper
+    run.run()
+    assert not halts
+    assert {message.attempt for _, _, message in run.of_kind(Deposit)} == {0}
+
+
+def test_a_relay_that_has_released_cannot_halt() -> None:
+    assert all(relay.HALTS not in relay.TRANSITIONS[stage] for stage in relay.Stage if stage >= relay.RELEASED)
+    assert depositor.TRANSITIONS[depositor.DRAWN] == {}
+    assert assembly.TRANSITIONS[assembly.SETTLED] == {}
+    assert session.SHOWN not in session.TRANSITIONS
+
+
+@CIPHERS
+def test_a_nonce_that_was_not_committed_to_is_refused_and_nothing_is_dealt_by_it(make: type[Any]) -> None:
+    def another(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Reveal and sender == run.session.relays[0]:
+            return [(sender, receiver, swapped(message, nonce=bytes(16)))]
+        return None
+
+    run = spoiled(make, another, once=False)
+    assert {refusal.about for _, refusal in run.refusals if refusal.kind == "reveal"} == {run.session.relays[0]}
+    assert len(run.reports[0]) < SIZE
+
+
+@CIPHERS
+def test_a_wrong_inner_key_is_refused_and_its_sender_named(make: type[Any]) -> None:
+    def another(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Unlock:
+            return [(sender, receiver, swapped(message, key=bytes(len(message.key))))]
+        return None
+
+    run = spoiled(make, another, once=False)
+    assert {refusal.kind for _, refusal in run.refusals} >= {"unlock"}
+    assert not run.of_kind(Drawn)
+
+
+def test_a_label_from_another_relay_than_the_one_that_deals_to_her_is_refused() -> None:
+    def elsewhere(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Drawn and receiver == 0:
+            other = next(relay for relay in run.session.relays if relay != sender)
+            return [(other, receiver, swapped(message, label=1 - message.label)), (sender, receiver, message)]
+        return None
+
+    run = spoiled(Vault, elsewhere)
+    assert [refusal.fault for receiver, refusal in run.refusals if receiver == 0] == ["misdirected"]
+    assert run.reports[0] == on_arrays(run)
+
+
+# Who takes part
+
+
+def test_a_cluster_with_fewer_members_than_relays_abstains() -> None:
+    run = Mixed(3, relays=4).run()
+    assert run.outcomes()[0]["abstained"] == 3
+    assert not run.of_kind(Commit)
+
+
+def test_too_few_commitments_stop_the_cluster() -> None:
+    run = Mixed(
+        5, minimum_size=5, tamper=lambda *sent: [] if sent[0] == 1 and type(sent[2]) is Commit else [sent]
+    ).run()
+    assert not run.of_kind(Open)
+    assert run.coordinator.stopped == [0]
+    assert run.outcomes()[0]["abstained"] == 5
+
+
+def test_members_opening_keys_that_nothing_can_be_sealed_for_are_named() -> None:
+    def weak(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return (
+            [(sender, receiver, swapped(message, outer=bytes(32)))] if type(message) is Open and sender == 2 else None
+        )
+
+    run = spoiled(Onions, weak, once=False)
+    assert any(refusal.about == 2 and refusal.kind == "open" for _, refusal in run.refusals)
+    assert "user 2 committed and did not open" in run.named
+
+
+def test_a_coordinator_that_publishes_another_opening_is_refused() -> None:
+    def forge(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Opened:
+            return [(sender, receiver, swapped(message, openings=bytes(len(message.openings))))]
+        return None
+
+    run = spoiled(Vault, forge, once=False)
+    assert {refusal.kind for _, refusal in run.refusals} >= {"opened"}
+    assert not run.of_kind(Deposit)
+
+
+def test_a_coordinator_that_publishes_another_commitment_than_hers_is_refused_by_her() -> None:
+    def forge(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Committed:
+            return [(sender, receiver, swapped(message, commitments=bytes(len(message.commitments))))]
+        return None
+
+    run = spoiled(Vault, forge, once=False)
+    assert not run.of_kind(Open)
+    assert len({speaker for speaker, refusal in run.refusals if refusal.kind == "committed"}) == SIZE
+
+
+def test_pulling_is_refused() -> None:
+    run = Mixed(SIZE).run()
+    with pytest.raises(Refused, match="nobody asks"):
+        run.users[0].receive(1, Ask(0))
