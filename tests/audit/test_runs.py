@@ -190,5 +190,5 @@ def test_an_interrupted_folder_is_not_taken_for_a_run(folder: Path) -> None:
 def test_a_trace_of_another_version_is_refused_in_one_line(folder: Path, runs: SimpleNamespace) -> None:
     header, records = runs.read(folder)
     runs.write(folder, header | {"version": 1}, records)
-    with pytest.raises(RequestError, match=r"trace\.msgpack: trace version 1; this reads 2$"):
+    with pytest.raises(RequestError, match=r"trace\.msgpack: trace version 1; this reads 3$"):
         audit_runs([folder])
