@@ -1,0 +1,170 @@
+"""A disk that keeps what was synced, and of the rest what a crash leaves of it.
+
+Written bytes are in the kernel's memory: a program that is killed finds them again. A loss of power takes them, or
+all but their beginning, or leaves zeros in some sectors. While a step's syncs are slow the step is (``Process.work``), and
+what they sync lasts when they are done.
+
+Result folders are real files in a temporary place, so that the shipped code writes them; a loss of power empties
+those of a folder that was not settled.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from p2p_labeldp.deployment.simulated.machine import Process
+
+SECTOR = 512
+Committed = Callable[[Path, bytes], None]
+"""(file, what has come to last in it)."""
+
+
+class StoredFile:
+    """A file: its content as programs see it, and how much of that lasts."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.lasting = 0
+        self.holder: Process | None = None
+
+    def lose_power(self, chance: random.Random) -> str:
+        """Take what was not synced, or leave some of it; says which."""
+        late = bytes(self.content[self.lasting :])
+        if not late:
+            return "nothing"
+        start = self.lasting
+        how = chance.choice(("lost", "torn", "zeros", "kept"))
+        if how == "lost":
+            del self.content[start:]
+        elif how == "torn":
+            del self.content[start + chance.randrange(len(late)) :]
+        elif how == "zeros":
+            edges = [start, *range(SECTOR * (start // SECTOR + 1), len(self.content), SECTOR), len(self.content)]
+            for low, high in zip(edges, edges[1:], strict=False):
+                if chance.random() < 0.5:
+                    self.content[low:high] = bytes(high - low)
+        self.lasting = len(self.content)
+        return how
+
+
+class Disk:
+    """One machine's. ``committed`` is told what has come to last."""
+
+    def __init__(self, root: Path, chance: random.Random) -> None:
+        self.root = root
+        """Where its result folders really are."""
+        self.files: dict[Path, StoredFile] = {}
+        self.settled: set[Path] = set()
+        self.unsettled: set[Path] = set()
+        self.room: int | None = None
+        """Bytes that may still be written; None where there is no end to it."""
+        self.slowness = 0.0
+        """Seconds that a sync takes."""
+        self.failing = False
+        """Whether syncs fail."""
+        self.committed: Committed = lambda path, data: None
+        self._chance = chance
+
+    def lose_power(self) -> list[str]:
+        said = []
+        for path, file in self.files.items():
+            before = file.lasting
+            said.append(file.lose_power(self._chance))
+            if file.lasting > before:
+                self.committed(path, bytes(file.content[before:]))
+        for folder in sorted(self.unsettled):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    path.write_bytes(b"")
+        self.unsettled.clear()
+        return said
+
+    def erase(self) -> None:
+        self.files.clear()
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir()
+
+
+class MountedDisk:
+    """A disk as one program reaches it (``deployment.disk.Disk``)."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self._disk, self._process = disk, process
+
+    def open_log(self, path: Path) -> OpenFile:
+        file = self._disk.files.setdefault(path, StoredFile())
+        if file.holder is not None and file.holder.alive and file.holder is not self._process:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        file.holder = self._process
+        return OpenFile(self._disk, self._process, path, file)
+
+    def write(self, path: Path, parts: Iterable[bytes]) -> None:
+        content = b"".join(parts)
+        self._process.strike("write")
+        self._spend(len(content))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_bytes(content)
+        temporary.replace(path)
+        self._process.strike("write")
+
+    def settle(self, folder: Path) -> None:
+        self._disk.unsettled.add(folder)
+        self._process.strike("settle")
+        self._disk.unsettled.discard(folder)
+        self._process.delay += self._disk.slowness
+
+    def _spend(self, size: int) -> None:
+        if self._disk.room is not None and size > self._disk.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class OpenFile:
+    """``deployment.disk.LogFile``."""
+
+    def __init__(self, disk: Disk, process: Process, path: Path, file: StoredFile) -> None:
+        self._disk, self._process, self._path, self._file = disk, process, path, file
+
+    @property
+    def size(self) -> int:
+        return len(self._file.content)
+
+    def read(self, start: int, count: int) -> bytes:
+        return bytes(self._file.content[start : start + count])
+
+    def append(self, data: bytes) -> None:
+        self._process.strike("append")
+        room = self._disk.room
+        if room is not None:
+            self._disk.room = max(0, room - len(data))
+            if len(data) > room:
+                self._file.content += data[:room]
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._file.content += data
+
+    def sync(self) -> None:
+        self._process.strike("sync")
+        if self._disk.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._process.after_work(self._disk.slowness, lambda size=self.size: self._lasts(size))
+
+    def cut(self, size: int) -> None:
+        del self._file.content[size:]
+        self._file.lasting = min(self._file.lasting, size)
+
+    def close(self) -> None:
+        if self._file.holder is self._process:
+            self._file.holder = None
+
+    def _lasts(self, size: int) -> None:
+        before = self._file.lasting
+        if size > before:
+            self._file.lasting = size
+            self._disk.committed(self._path, bytes(self._file.content[before:size]))
