@@ -24,9 +24,12 @@ import re
 import secrets
 import shutil
 import tempfile
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -62,6 +65,18 @@ class Described:
     name: str
     fingerprint: str
     not_after: datetime
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where keys, serial numbers and signatures get their chance from, and certificates their date."""
+
+    entropy: Callable[[int], bytes]
+    now: Callable[[], datetime]
+
+
+SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
+"""The operating system's randomness and clock, unless a simulated world, which must repeat itself, puts in its own."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +241,7 @@ def issue(
         .subject_name(subject)
         .issuer_name(subject if issuer is None else issuer.subject)
         .public_key(public_key)
-        .serial_number(x509.random_serial_number())
+        .serial_number(_serial_number())
         .not_valid_before(now - CLOCKS_DIFFER)
         .not_valid_after(until)
         .add_extension(x509.BasicConstraints(ca=authority, path_length=path_length), critical=True)
@@ -242,7 +257,20 @@ def issue(
         builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
         names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)])
         builder = builder.add_extension(names, critical=False)
-    return builder.sign(issuer_key, hashes.SHA256())
+    made: x509.Certificate = signed(builder, issuer_key)
+    return made
+
+
+def signed(builder: Any, key: ec.EllipticCurvePrivateKey) -> Any:
+    """The certificate or request that a builder has put together."""
+    if SOURCE.get() is None:
+        return builder.sign(key, hashes.SHA256())
+    return builder.sign(key, hashes.SHA256(), ecdsa_deterministic=True)
+
+
+def _serial_number() -> int:
+    source = SOURCE.get()
+    return x509.random_serial_number() if source is None else int.from_bytes(source.entropy(19), "big") + 1
 
 
 def _until(root: Authority, days: int, now: datetime) -> datetime:
@@ -254,7 +282,10 @@ def uri_of(role: str, name: str) -> str:
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())
+    source, curve = SOURCE.get(), ec.SECP256R1()
+    if source is None:
+        return ec.generate_private_key(curve)
+    return ec.derive_private_key(1 + int.from_bytes(source.entropy(31), "big"), curve)
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -266,7 +297,8 @@ def pem(certificate: x509.Certificate) -> bytes:
 
 
 def whole_seconds(now: datetime | None) -> datetime:
-    return (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
+    source = SOURCE.get()
+    return (now or (datetime.now(UTC) if source is None else source.now())).astimezone(UTC).replace(microsecond=0)
 
 
 def check_days(days: int, flag: str = "--days") -> None:

@@ -19,7 +19,8 @@ from p2p_labeldp.network.credentials import require_private
 class LogFile(Protocol):
     """A file that only grows."""
 
-    size: int
+    @property
+    def size(self) -> int: ...
 
     def read(self, start: int, count: int) -> bytes:
         """Fewer bytes at the end of the file."""

@@ -16,6 +16,7 @@ of a journal goes back in time all the same. No file can tell that by itself: pe
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 from collections.abc import Iterator
@@ -119,7 +120,10 @@ class Journal:
             self._log.append(self._frame(records))
             self._log.sync()
         except OSError as error:
-            # What is on the disk now nobody knows: this node must not go on from here.
+            # What is on the disk now nobody knows, and a second sync may succeed without having written it: this node
+            # must not go on from here, and whoever starts it again must not find what nobody was told of.
+            with contextlib.suppress(OSError):
+                self._log.cut(place)
             raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
         self._coins.update(dict.fromkeys(self._drawn, place))
         self._pending, self._drawn = [], []
@@ -169,7 +173,8 @@ class Journal:
         if end < self._log.size:
             self.dropped = self._log.size - end
             self._log.cut(end)
-            self._log.sync()
+        # A node that was killed between writing and syncing has left what can be read, and need not last.
+        self._log.sync()
 
     def _frames(self, check: bool = False) -> Iterator[tuple[int, int, list[list[Any]]]]:
         """(place, end, records) of every commit; ``check`` follows the seals, up to what a crash left unfinished."""

@@ -53,6 +53,7 @@ class LearnerPart(Part):
         self.withheld: list[int] = []
         """Clusters that released nothing, since they would not keep the target."""
         self._quiet = False
+        self._begun = 0.0  # by this node's own clock: another's may be hours away
         self._columns: dict[str, list[NDArray[np.int64]]] = {"clusters": [], "missing": []}
         self.dials["auditor"] = scenario.deployment.auditor
 
@@ -108,6 +109,7 @@ class LearnerPart(Part):
         return self._role.receive(envelope.sender, envelope.message)
 
     def _prepare(self, directory: Directory) -> None:
+        self._begun = self.now
         network, rounds = self._scenario.network, self._scenario.mechanism.rounds
         # No round is closed later than this after the one before, whatever is lost on the way; as the coordinator's
         # limits start anew when it is restarted, a node may be away for as long again.
@@ -134,7 +136,7 @@ class LearnerPart(Part):
             missing=sorted(missing),
             withheld=facts.withheld,
         )
-        self._write(outcome, facts, self.directory, self.now - self.directory.started)
+        self._write(outcome, facts, self.directory, max(0.0, self.now - self._begun))
         self.log("written", run=self.run)
         if self.withheld:
             self.log("warning", warning=withheld_line(self.withheld))

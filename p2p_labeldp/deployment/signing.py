@@ -7,13 +7,12 @@ and is good for days rather than years: a host whose certificate nobody renews i
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
@@ -31,6 +30,7 @@ from p2p_labeldp.deployment.certificates import (
     pem,
     replace_file,
     settle,
+    signed,
     uri_of,
     whole_seconds,
 )
@@ -52,7 +52,8 @@ def make_request(folder: Path) -> bytes:
         raise RequestError(f"{folder}: cannot be written: {error.strerror}") from None
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "users")])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    return request.sign(load_key(folder / KEY), hashes.SHA256()).public_bytes(Encoding.PEM)
+    encoded: bytes = signed(request, load_key(folder / KEY)).public_bytes(Encoding.PEM)
+    return encoded
 
 
 def sign_request(
@@ -90,10 +91,10 @@ def requested_key(csr_pem: bytes) -> ec.EllipticCurvePublicKey:
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ValueError("the signing request is not for an EC P-256 key")
     try:
-        signed = request.is_signature_valid
+        valid = request.is_signature_valid
     except (ValueError, UnsupportedAlgorithm):
-        signed = False
-    if not signed:
+        valid = False
+    if not valid:
         raise ValueError("the signing request is not signed with its own key")
     return key
 
@@ -135,4 +136,4 @@ def life_left(folder: Path, now: datetime | None = None) -> float:
     except (OSError, ValueError):
         return 1.0  # whoever loads it says what is wrong with it
     until = leaf.not_valid_after_utc
-    return max(0.0, (until - (now or datetime.now(UTC))) / (until - leaf.not_valid_before_utc))
+    return max(0.0, (until - (now or whole_seconds(None))) / (until - leaf.not_valid_before_utc))

@@ -1,8 +1,8 @@
 """A disk that keeps what was synced, and of the rest what a crash leaves of it.
 
 Written bytes are in the kernel's memory: a program that is killed finds them again. A loss of power takes them, or
-all but their beginning, or leaves zeros in some sectors. While a step's syncs are slow the step is (``Process.work``), and
-what they sync lasts when they are done.
+all but their beginning, or leaves zeros in some sectors. While syncs are slow the step is that makes them
+(``Process.work``), and what they sync lasts when they are done.
 
 Result folders are real files in a temporary place, so that the shipped code writes them; a loss of power empties
 those of a folder that was not settled.
@@ -15,6 +15,8 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,8 @@ class StoredFile:
     def __init__(self) -> None:
         self.content = bytearray()
         self.lasting = 0
+        self.stuck: int | None = None
+        """From where on a sync has failed: what is there will not last, whatever later ones say."""
         self.holder: Process | None = None
 
     def lose_power(self, chance: random.Random) -> str:
@@ -40,6 +44,10 @@ class StoredFile:
         if not late:
             return "nothing"
         start = self.lasting
+        if self.stuck is not None:
+            del self.content[start:]
+            self.stuck = None
+            return "lost"
         how = chance.choice(("lost", "torn", "zeros", "kept"))
         if how == "lost":
             del self.content[start:]
@@ -47,10 +55,10 @@ class StoredFile:
             del self.content[start + chance.randrange(len(late)) :]
         elif how == "zeros":
             edges = [start, *range(SECTOR * (start // SECTOR + 1), len(self.content), SECTOR), len(self.content)]
-            for low, high in zip(edges, edges[1:], strict=False):
+            for low, high in pairwise(edges):
                 if chance.random() < 0.5:
                     self.content[low:high] = bytes(high - low)
-        self.lasting = len(self.content)
+        self.lasting, self.stuck = len(self.content), None
         return how
 
 
@@ -74,11 +82,8 @@ class Disk:
 
     def lose_power(self) -> list[str]:
         said = []
-        for path, file in self.files.items():
-            before = file.lasting
+        for file in self.files.values():
             said.append(file.lose_power(self._chance))
-            if file.lasting > before:
-                self.committed(path, bytes(file.content[before:]))
         for folder in sorted(self.unsettled):
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
@@ -152,12 +157,15 @@ class OpenFile:
     def sync(self) -> None:
         self._process.strike("sync")
         if self._disk.failing:
+            self._file.stuck = self._file.lasting if self._file.stuck is None else self._file.stuck
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._process.after_work(self._disk.slowness, lambda size=self.size: self._lasts(size))
+        self._process.after_work(self._disk.slowness, partial(self._lasts, self.size))
 
     def cut(self, size: int) -> None:
         del self._file.content[size:]
         self._file.lasting = min(self._file.lasting, size)
+        if self._file.stuck is not None and size <= self._file.stuck:
+            self._file.stuck = None
 
     def close(self) -> None:
         if self._file.holder is self._process:
@@ -165,6 +173,7 @@ class OpenFile:
 
     def _lasts(self, size: int) -> None:
         before = self._file.lasting
+        size = size if self._file.stuck is None else min(size, self._file.stuck)
         if size > before:
             self._file.lasting = size
             self._disk.committed(self._path, bytes(self._file.content[before:size]))

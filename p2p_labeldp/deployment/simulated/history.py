@@ -1,7 +1,7 @@
 """What happened in a simulated world, line by line in the order of virtual time, and a digest of all of it.
 
-A fact is a number or a short text, and none is a label: two runs that differ in nothing but labels leave the same history.
-What was sent is told by its size; its bytes go into ``content``, a digest of its own.
+A fact is a number or a short text, and none is a label: two runs that differ in nothing but labels leave the same
+history. What was sent is told by its size; its bytes go into ``content``, a digest of its own.
 """
 
 from __future__ import annotations

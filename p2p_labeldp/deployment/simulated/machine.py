@@ -21,11 +21,12 @@ from p2p_labeldp.deployment.simulated.history import History
 from p2p_labeldp.deployment.simulated.meeting import ALERT, FINISHED, HELLO, REPLY, WELCOME, Meeting, Meetings
 from p2p_labeldp.deployment.simulated.network import End, Listener, Network
 from p2p_labeldp.deployment.world import World
+from p2p_labeldp.network.addresses import Address
 from p2p_labeldp.network.credentials import Identity
-from p2p_labeldp.network.sockets import Address, Secured
+from p2p_labeldp.network.sockets import Secured
 
 Result = TypeVar("Result")
-EPOCH = 1_800_000_000.0  # what clocks on the wall show when a simulation begins
+EPOCH = 1_780_000_000.0  # what clocks on the wall show when a simulation begins: in May 2026
 
 
 class Killed(BaseException):
@@ -77,6 +78,8 @@ class Process:
     def __init__(self, machine: Machine, seed: str) -> None:
         self.machine = machine
         self.alive = True
+        self.killed = False
+        """Whether it was, and did not end by itself."""
         self.steps = 0
         self.ends: dict[End, None] = {}
         self.delay = 0.0
@@ -109,11 +112,12 @@ class Process:
         finally:
             if self.alive:
                 self.kill()
+                self.killed = False
 
     # What disasters do.
 
     def kill(self, silently: bool = False) -> None:
-        self.alive = False
+        self.alive, self.killed = False, True
         network = self.machine.fleet.network
         for address in [key for key, listener in network.listeners.items() if listener.process is self]:
             del network.listeners[address]
@@ -263,7 +267,7 @@ class SecureEnd:
 
     async def send_all(self, data: bytes) -> None:
         self.whole = False
-        await self.end.send_all(data)
+        await self.end.send_all(data, spoken=True)
         self.whole = True
 
     async def receive_some(self, max_bytes: int) -> bytes:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 from p2p_labeldp.deployment.simulated.history import History
-from p2p_labeldp.network.sockets import Address
+from p2p_labeldp.network.addresses import Address
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.simulated.machine import Machine, Process
@@ -97,6 +97,13 @@ class Network:
         place = self._chance.randrange(1, len(data))
         return [data[:place], *self.pieces(data[place:])]
 
+    def mended(self) -> None:
+        """Some path is whole again: what waited goes out, when the kernels have noticed."""
+        for connection in self.connections:
+            for end in (connection.client, connection.server):
+                if end.waits:
+                    self.later(RETRY * self._chance.random(), end.mended)
+
     async def connect(self, process: Process, host: str, port: int) -> End:
         """As a kernel does: the other's kernel answers, whether or not its program is awake."""
         source = process.machine
@@ -157,7 +164,9 @@ class End(trio.abc.Stream):
 
     # What a program does.
 
-    async def send_all(self, data: bytes) -> None:
+    async def send_all(self, data: bytes | bytearray | memoryview, spoken: bool = False) -> None:
+        """``spoken`` is what programs say to each other, behind the handshake."""
+        data = bytes(data)
         assert self.process is not None
         await self.process.step("send")
         self._require()
@@ -167,8 +176,9 @@ class End(trio.abc.Stream):
             await self.process.awake()
             self._require()
         self._load += len(data)
-        for tap in self._network.taps:
-            tap.wrote(self, data)
+        if spoken:
+            for tap in self._network.taps:
+                tap.wrote(self, data)
         for piece in self._network.pieces(data):
             self._send(piece)
 
@@ -222,6 +232,10 @@ class End(trio.abc.Stream):
         self._load -= count
         if self._load <= WINDOW:
             self._room.set()
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._waiting)
 
     def mended(self) -> None:
         """The path from here is whole again."""

@@ -1,0 +1,258 @@
+"""How each kind of disaster comes about, and when: one function each, told of a scene and of what is to happen.
+
+What fired is counted with the state that the victim's role was in, so that gaps show. While it lasts, a disaster
+stands in ``Scene.troubles`` with all whom it keeps from being reached.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
+from p2p_labeldp.deployment.simulated.network import Cut
+from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
+
+
+@dataclass
+class Trouble:
+    """Between ``start`` and ``end`` these could not do their work; with ``others``, not between each other."""
+
+    kind: str
+    machine: str
+    others: tuple[str, ...]
+    start: float
+    end: float = math.inf
+
+
+@dataclass
+class Scene:
+    plan: Plan
+    fleet: Fleet
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """The living."""
+    fired: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """(kind, role, its state) to how often."""
+    troubles: list[Trouble] = field(default_factory=list)
+    down_until: dict[str, float] = field(default_factory=dict)
+    """When a machine that is down comes up again; infinite for those that do not."""
+    wiped: set[str] = field(default_factory=set)
+    """Machines that have lost their disk."""
+    on_wipe: Callable[[str], None] = lambda name: None
+    steps: Counter[str] = field(default_factory=Counter)
+    heard: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _waiting: dict[tuple[str, str, int], list[trio.Event]] = field(default_factory=dict)
+    _sudden: dict[tuple[str, str, int], list[Disaster]] = field(default_factory=dict)
+
+    def stepped(self, process: Process, what: str) -> None:
+        """A process is about to do something that others could notice."""
+        name = process.machine.name
+        self.steps[name] += 1
+        self._reached(name, "", self.steps[name])
+
+    def said(self, name: str, event: str) -> None:
+        self.heard[name, event] += 1
+        self._reached(name, event, self.heard[name, event])
+
+    def _reached(self, name: str, event: str, count: int) -> None:
+        for disaster in self._sudden.pop((name, event, count), ()):
+            SUDDEN[disaster.kind](self, disaster)
+        for waiting in self._waiting.pop((name, event, count), ()):
+            waiting.set()
+
+    async def prepare(self, nursery: trio.Nursery) -> None:
+        for disaster in self.plan.disasters:
+            if disaster.kind == "late":
+                self.down_until[disaster.machine] = disaster.seconds
+                self.strike(disaster)
+                self.trouble(disaster, disaster.seconds)
+            elif disaster.count and disaster.kind in SUDDEN:
+                # In the very step, and not when another task has its turn.
+                key = (disaster.machine, disaster.event, disaster.count)
+                self._sudden.setdefault(key, []).append(disaster)
+            else:
+                nursery.start_soon(self._await, disaster)
+
+    async def _await(self, disaster: Disaster) -> None:
+        if disaster.count:
+            moment = trio.Event()
+            self._waiting.setdefault((disaster.machine, disaster.event, disaster.count), []).append(moment)
+            await moment.wait()
+        else:
+            await trio.sleep_until(disaster.at)
+        if disaster.kind in SUDDEN:
+            SUDDEN[disaster.kind](self, disaster)
+        else:
+            await LASTING[disaster.kind](self, disaster)
+
+    def machine(self, disaster: Disaster) -> Machine:
+        return self.fleet.by_name[disaster.machine]
+
+    def strike(self, disaster: Disaster) -> None:
+        role = disaster.machine.partition("-")[0]
+        state = self.state_of(disaster.machine)
+        self.fired[disaster.kind, role, state] += 1
+        self.fleet.history.note(disaster.machine, "DISASTER", what=str(disaster), state=state)
+
+    def trouble(self, disaster: Disaster, seconds: float) -> Trouble:
+        now = trio.current_time()
+        found = Trouble(disaster.kind, disaster.machine, disaster.others, now, now + seconds)
+        self.troubles.append(found)
+        return found
+
+    def state_of(self, name: str) -> str:
+        process = self.fleet.by_name[name].process
+        if process is None or not process.alive or name not in self.nodes:
+            return "down"
+        part = self.nodes[name]._part
+        phase = getattr(part, "phase", None)
+        if phase is None:
+            return "over" if part.over else part.waits_for
+        role = getattr(part, "role", None)
+        return f"{phase}: {role.phase}" if phase == "running" and role is not None else str(phase)
+
+
+# Sudden ones.
+
+
+def kill(scene: Scene, disaster: Disaster) -> None:
+    machine = scene.machine(disaster)
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds)
+    _down(scene, machine, disaster.seconds)
+    if machine.process is not None and machine.process.alive:
+        machine.process.kill()
+
+
+def power(scene: Scene, disaster: Disaster) -> None:
+    machine = scene.machine(disaster)
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds)
+    _down(scene, machine, disaster.seconds)
+    said = machine.lose_power()
+    scene.fleet.history.note(machine.name, "lost", files=",".join(said))
+
+
+def wipe(scene: Scene, disaster: Disaster) -> None:
+    kill(scene, disaster)
+    scene.wiped.add(disaster.machine)
+    scene.trouble(disaster, math.inf)
+    scene.machine(disaster).disk.erase()
+    scene.on_wipe(disaster.machine)
+
+
+def gone(scene: Scene, disaster: Disaster) -> None:
+    power(scene, disaster)
+
+
+def reset(scene: Scene, disaster: Disaster) -> None:
+    _break(scene, disaster, both=True)
+
+
+def half_open(scene: Scene, disaster: Disaster) -> None:
+    """One end is told, the other is not and finds out when it says something."""
+    _break(scene, disaster, both=False)
+
+
+def clock_jump(scene: Scene, disaster: Disaster) -> None:
+    scene.strike(disaster)
+    scene.machine(disaster).offset += disaster.amount
+
+
+def _break(scene: Scene, disaster: Disaster, both: bool) -> None:
+    scene.strike(disaster)
+    scene.trouble(disaster, 3.0)
+    for connection in scene.fleet.network.connections:
+        ends = (connection.client, connection.server)
+        for mine, its in (ends, ends[::-1]):
+            if mine.machine.name == disaster.machine and its.machine.name in disaster.others:
+                mine.reset()
+                if both:
+                    its.reset()
+
+
+def _down(scene: Scene, machine: Machine, seconds: float) -> None:
+    until = max(scene.down_until.get(machine.name, 0.0), trio.current_time() + seconds)
+    scene.down_until[machine.name] = until
+
+
+# Those that last.
+
+
+async def freeze(scene: Scene, disaster: Disaster) -> None:
+    process = scene.machine(disaster).process
+    if process is None or not process.alive:
+        return
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds)
+    process.freeze()
+    await trio.sleep(disaster.seconds)
+    process.thaw()
+
+
+async def cut(scene: Scene, disaster: Disaster) -> None:
+    network = scene.fleet.network
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds + 1.0)
+    mine, others = frozenset((disaster.machine,)), frozenset(disaster.others)
+    cuts = [Cut(mine, others)] if disaster.amount != 2 else []
+    cuts += [Cut(others, mine)] if disaster.amount != 1 else []
+    network.cuts += cuts
+    await trio.sleep(disaster.seconds)
+    for each in cuts:
+        network.cuts.remove(each)
+    network.mended()
+
+
+async def slow_path(scene: Scene, disaster: Disaster) -> None:
+    slowed = scene.fleet.network.slowed
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds)
+    pairs = [pair for other in disaster.others for pair in ((disaster.machine, other), (other, disaster.machine))]
+    for pair in pairs:
+        slowed[pair] = disaster.amount
+    await trio.sleep(disaster.seconds)
+    for pair in pairs:
+        slowed.pop(pair, None)
+
+
+async def slow_disk(scene: Scene, disaster: Disaster) -> None:
+    disk = scene.machine(disaster).disk
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds + disaster.amount)
+    disk.slowness += disaster.amount
+    await trio.sleep(disaster.seconds)
+    disk.slowness -= disaster.amount
+
+
+async def full_disk(scene: Scene, disaster: Disaster) -> None:
+    disk = scene.machine(disaster).disk
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds + 5.0)
+    disk.room = int(disaster.amount)
+    await trio.sleep(disaster.seconds)
+    disk.room = None
+
+
+async def failing_disk(scene: Scene, disaster: Disaster) -> None:
+    disk = scene.machine(disaster).disk
+    scene.strike(disaster)
+    scene.trouble(disaster, disaster.seconds + 5.0)
+    disk.failing = True
+    await trio.sleep(disaster.seconds)
+    disk.failing = False
+
+
+SUDDEN: dict[str, Callable[[Scene, Disaster], None]] = {
+    "kill": kill, "power": power, "wipe": wipe, "gone": gone, "reset": reset, "half_open": half_open,
+    "clock_jump": clock_jump,
+}  # fmt: skip
+LASTING: dict[str, Callable[[Scene, Disaster], Awaitable[None]]] = {
+    "freeze": freeze, "cut": cut, "slow_path": slow_path, "slow_disk": slow_disk, "full_disk": full_disk,
+    "failing_disk": failing_disk,
+}  # fmt: skip

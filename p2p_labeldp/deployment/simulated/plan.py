@@ -1,0 +1,185 @@
+"""What a seed draws: the scenario, the fleet, the weather, and every disaster with its moment.
+
+Swarm testing: a seed first draws which kinds of disaster are possible at all, then how many of those, so that some runs
+have nothing but slow disks and others everything at once. A plan is plain data: it can be written down, made smaller
+(``shrink``) and run again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from p2p_labeldp.scenario import Scenario, parse_scenario
+
+SINGLES = ("coordinator", "learner", "auditor")
+KINDS = (
+    "kill", "power", "freeze", "wipe", "gone", "late", "cut", "reset", "half_open", "slow_path", "slow_disk",
+    "full_disk", "failing_disk", "clock_skew", "clock_jump",
+)  # fmt: skip
+FINAL = ("wipe", "gone")
+"""After these a machine's share of the run is lost."""
+EVENTS: dict[str, tuple[str, ...]] = {
+    "coordinator": ("joined", "dealt", "begun", "clustered", "exchanged", "connected", "tracing", "writing", "left"),
+    "learner": ("connected", "written", "listening", "left"),
+    "auditor": ("connected", "written", "listening"),
+    "users": ("share", "connected", "listening", "replayed", "left"),
+}
+"""What nodes log, at which a disaster may happen."""
+
+
+@dataclass(frozen=True)
+class Disaster:
+    """``kind`` happens to ``machine`` at a time, at its n-th step, or when it logs ``event`` for the n-th time."""
+
+    kind: str
+    machine: str
+    at: float = 0.0
+    event: str = ""
+    count: int = 0
+    """Of steps where there is no event; 0 where ``at`` is the time."""
+    seconds: float = 0.0
+    """How long it lasts; infinite where it is for good."""
+    others: tuple[str, ...] = ()
+    """Whom a network's fault is between ``machine`` and."""
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        when = f"at {self.at:.3f} s" if not self.count else f"at {self.event or 'step'} {self.count}"
+        facts = [self.kind, self.machine, when]
+        facts += [f"for {self.seconds:.3g} s"] if self.seconds else []
+        facts += [f"with {', '.join(self.others)}"] if self.others else []
+        facts += [f"amount {self.amount:.4g}"] if self.amount else []
+        return " ".join(facts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    seed: int
+    hosts: int
+    awaited: int
+    """deployment.hosts: 0 takes those that come."""
+    settings: tuple[str, ...]
+    latency: float
+    jitter: float
+    pieces: float
+    disasters: tuple[Disaster, ...]
+    skews: tuple[tuple[str, float], ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [*SINGLES, *self.host_names]
+
+    @property
+    def host_names(self) -> list[str]:
+        return [f"users-{number + 1}" for number in range(self.hosts)]
+
+    @property
+    def scenario(self) -> Scenario:
+        return parse_scenario("", "simulated", self.settings)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        found: dict[str, Any] = json.loads(text)
+        disasters = tuple(Disaster(**{**each, "others": tuple(each["others"])}) for each in found["disasters"])
+        skews = tuple((name, offset) for name, offset in found["skews"])
+        return cls(**{**found, "disasters": disasters, "skews": skews, "settings": tuple(found["settings"])})
+
+    def without(self, *places: int) -> Plan:
+        kept = tuple(each for place, each in enumerate(self.disasters) if place not in places)
+        return replace(self, disasters=kept)
+
+
+def draw(seed: int) -> Plan:
+    chance = random.Random(f"plan/{seed}")
+    hosts = chance.choice((1, 2, 2, 3, 3, 4, 5))
+    awaited = chance.choice((hosts, hosts, hosts, 0))
+    size, groups = chance.choice((4, 6, 8)), chance.choice((1, 2, 3))
+    settings = [
+        "data.name=synthetic",
+        f"data.users={size * groups}",
+        f"data.groups={groups}",
+        f"data.labels={chance.choice((2, 2, 3))}",
+        f"clusters.method={chance.choice(('given', 'given', 'kmeans'))}",
+        f"clusters.count={groups}",
+        "clusters.minimum_size=3",
+        f"mechanism.theta={chance.choice((1.0, 0.7))}",
+        f"mechanism.noise={chance.choice(('sticky', 'sticky', 'fresh'))}",
+        f"mechanism.rounds={chance.choice((1, 1, 2, 3))}",
+        f"coins.source={chance.choice(('system', 'system', 'seeded'))}",
+        f"coins.seed={chance.randrange(4)}",
+        "data.seed=0",
+        "privacy.delta=0.01",
+        "network.hello_limit=20",
+        f"network.round_limit={chance.choice((10, 20))}",
+        "deployment.away_limit=15",
+        "deployment.settle=3",
+        f"deployment.hosts={awaited}",
+    ]
+    settings += ["mechanism.epsilon=1.5"] if chance.random() < 0.15 else ["mechanism.alpha=0.2"]
+    settings += ["defences.check_assignment=true"] if chance.random() < 0.15 else []
+    plan = Plan(
+        seed,
+        hosts,
+        awaited,
+        tuple(settings),
+        latency=chance.choice((0.0005, 0.005, 0.05)),
+        jitter=chance.choice((0.0, 0.01, 0.2)),
+        pieces=chance.choice((0.0, 0.0, 0.3)),
+        disasters=(),
+        skews=(),
+    )
+    possible = [kind for kind in KINDS if chance.random() < (0.12 if kind in FINAL else 0.35)]
+    if not possible:
+        return plan
+    count = min(int(chance.expovariate(0.25)), 14)
+    disasters = [_disaster(chance, chance.choice(possible), plan) for _ in range(count)]
+    skews = []
+    if "clock_skew" in possible:
+        skews = [(name, chance.choice((-7200.0, -30.0, 5.0, 3000.0, 86400.0))) for name in plan.names]
+    return replace(plan, disasters=tuple(each for each in disasters if each.kind != "clock_skew"), skews=tuple(skews))
+
+
+def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
+    # A coordinator, a learner or an auditor that is lost for good ends the run: more of it shows where that is rare.
+    machine = chance.choice(plan.host_names if kind in FINAL and chance.random() < 0.9 else plan.names)
+    role = machine.partition("-")[0]
+    at, event, count = chance.expovariate(0.3), "", 0
+    how = chance.random()
+    if how < 0.45:
+        count = 1 + int(chance.expovariate(0.02))
+    elif how < 0.75:
+        event, count = chance.choice(EVENTS[role]), chance.choice((1, 1, 2))
+    seconds = {
+        "kill": chance.choice((0.01, 0.5, 3.0, 12.0)),
+        "power": chance.choice((0.5, 3.0, 12.0)),
+        "wipe": 0.5,
+        "gone": math.inf,
+        "late": chance.choice((1.0, 5.0, 20.0)),
+        "freeze": chance.choice((0.5, 4.0, 11.0, 25.0)),
+        "cut": chance.choice((0.2, 3.0, 11.0, 25.0)),
+        "slow_path": chance.choice((5.0, 30.0)),
+        "slow_disk": chance.choice((3.0, 30.0)),
+        "full_disk": chance.choice((1.0, 8.0)),
+        "failing_disk": 0.5,
+    }.get(kind, 0.0)
+    others: tuple[str, ...] = ()
+    if kind in ("cut", "reset", "half_open", "slow_path"):
+        rest = [name for name in plan.names if name != machine]
+        others = tuple(sorted(chance.sample(rest, chance.choice((1, 1, 2, len(rest))) if len(rest) > 1 else 1)))
+    amount = {
+        "cut": chance.choice((0.0, 1.0, 2.0)),  # both ways, from the machine, to it
+        "slow_path": chance.choice((200.0, 2000.0)),
+        "slow_disk": chance.choice((0.05, 0.7, 6.0)),
+        "full_disk": float(chance.choice((0, 100, 2000))),
+        "clock_jump": chance.choice((-3600.0, -2.0, 2.0, 3600.0)),
+    }.get(kind, 0.0)
+    if kind == "late":
+        at, event, count = 0.0, "", 0
+    return Disaster(kind, machine, at, event, count, seconds, others, amount)

@@ -1,0 +1,150 @@
+"""A second node that lives by the first one's journal alone, and by as much of it as lasts.
+
+What a node may say is what follows from what its disk would still hold if the power failed now. The shadow takes
+every entry when it has come to last, and keeps what follows: whatever the node writes to a connection must be there.
+The shadow has no randomness: a coin that the journal does not hold is one that could be drawn again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.logs import Logger
+from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.world import World
+from p2p_labeldp.scenario import Scenario
+
+FACT, COINS, ENTRY = range(3)  # as deployment.journal numbers its records
+_HEAD, _SEAL = 12, 16  # bytes around the records of a commit
+
+
+class NotHeld(Exception):
+    """Something that the journal does not hold."""
+
+
+class Silent(Logger):
+    def __call__(self, event: str, **facts: object) -> None: ...
+
+
+class _Copy:
+    """``deployment.disk.LogFile`` of what lasts; whatever else is written to it is of no interest."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @property
+    def size(self) -> int:
+        return len(self._content)
+
+    def read(self, start: int, count: int) -> bytes:
+        return self._content[start : start + count]
+
+    def append(self, data: bytes) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def cut(self, size: int) -> None:
+        raise NotHeld("the journal does not read as it was written")
+
+    def close(self) -> None: ...
+
+
+class _CopyDisk:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def open_log(self, path: Path) -> _Copy:
+        return _Copy(self._content)
+
+    def write(self, path: Path, parts: Iterable[bytes]) -> None:
+        for _ in parts:
+            pass
+
+    def settle(self, folder: Path) -> None: ...
+
+
+class Shadow:
+    """Follows one journal from its beginning. ``said`` are (clock, body) of each peer's stream, by the peer's key."""
+
+    def __init__(self, role: str, scenario: Scenario, certificates: Path, place: Path) -> None:
+        self.said: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        self.taken: Counter[str] = Counter()
+        self.facts: dict[str, str] = {}
+        self.coins: dict[tuple[int, int, int], bytes] = {}
+        self.node: Node | None = None
+        self.failure = ""
+        """Why it can follow no further: what the node itself died of."""
+        self.offset = 0
+        self._make: Callable[[World], Node] = lambda world: Node(
+            role,
+            scenario,
+            certificates=certificates,
+            state=Path("/shadow"),
+            place=place,
+            logger=Silent(role),
+            world=world,
+        )
+
+    def follow(self, content: bytes) -> list[Entry]:
+        """Take all commits that have come to last; the entries that were new."""
+        taken: list[Entry] = []
+        if self.offset == 0:
+            self.offset = content.find(b"\n") + 1
+        while self.offset and self.offset + _HEAD <= len(content):
+            length = int.from_bytes(content[self.offset : self.offset + 4], "big")
+            end = self.offset + _HEAD + length + _SEAL
+            if end > len(content):
+                break
+            records = msgspec.msgpack.decode(content[self.offset + _HEAD : end - _SEAL])
+            self.offset = end
+            self._note(records)
+            if self.node is None:
+                self.node = self._make(World(disk=_CopyDisk(content[:end]), entropy=self._entropy))
+                self.node._part._write = lambda *_: None  # type: ignore[attr-defined]
+            else:
+                for kind, *values in records:
+                    if kind == COINS:
+                        block = np.frombuffer(values[3], dtype="<f8").reshape(-1, 4)
+                        self.node.journal.keep_block(values[0], values[1], values[2], block)
+            taken += self._take(records)
+        return taken
+
+    def _entropy(self, size: int) -> bytes:
+        if self.node is not None:
+            raise NotHeld(f"{size} bytes of chance that the journal does not hold")
+        return bytes(size)  # for the name of a run, which the journal holds
+
+    def _note(self, records: list[list[Any]]) -> None:
+        for kind, *values in records:
+            if kind == FACT:
+                self.facts[values[0]] = values[1]
+            elif kind == COINS:
+                key = (values[0], values[1], values[2])
+                if key in self.coins:
+                    raise NotHeld(f"coins of round {key[0]}, users {key[1]} to {key[2] - 1} were drawn twice")
+                self.coins[key] = values[3]
+
+    def _take(self, records: list[list[Any]]) -> list[Entry]:
+        assert self.node is not None
+        entries = [Entry(*values) for kind, *values in records if kind == ENTRY]
+        for entry in entries:
+            if entry.kind == TAKEN:
+                self.taken[entry.peer] += 1
+            if self.failure:
+                continue
+            try:
+                self.node._apply(entry)
+            except Exception as error:
+                if isinstance(error, NotHeld):
+                    raise
+                self.failure = str(error)
+            for key, clock, body in self.node._part.said():
+                self.said[key].append((clock, body))
+        return entries

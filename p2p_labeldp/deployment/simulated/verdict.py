@@ -1,0 +1,190 @@
+"""What must hold when a run is over.
+
+* Every program has ended, by itself and for a reason that the disasters explain; without one, with "done".
+* The noisy data set is the one that the journals' coins give, report by report. Whoever's report is not in it is named,
+  or belongs to a cluster that was withheld or abstained; and where somebody went missing after the assignment, no
+  better guarantee is stated than the flips give.
+* Nobody is missing whom no disaster kept from being heard.
+* Times do not run back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_labeldp.data import load
+from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
+from p2p_labeldp.deployment.simulated.watch import Watch
+from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
+from p2p_labeldp.scenario import Scenario
+
+if TYPE_CHECKING:
+    from p2p_labeldp.deployment.simulated.run import Outcome
+
+NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
+"""What no disaster explains."""
+LEAST = 2.0  # seconds of trouble without which nobody may be missing
+
+
+def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
+    """Add to the outcome's failures what does not hold."""
+    fail = outcome.failures.append
+    for name, ending in outcome.endings.items():
+        if any(words in ending for words in NEVER):
+            fail(f"{name} ended with what no disaster explains: {ending}")
+        if ending != "done" and not scene.fired:
+            fail(f"{name} ended without any disaster: {ending}")
+    if outcome.endings.get("coordinator") == "done":
+        for name in ("learner", "auditor"):
+            if not (root / name / "results").is_dir() and name not in scene.wiped:
+                fail(f"the coordinator is done, and the {name} has left nothing")
+    place = root / "learner" / "results" / "summary.json"
+    if outcome.endings.get("learner") != "done" or outcome.failures or not place.exists():
+        return
+    summary = json.loads(place.read_text(encoding="utf-8"))
+    with np.load(place.with_name("reports.npz")) as arrays:
+        reports = {name: arrays[name] for name in ("round", "user", "label")}
+    expected = _Expected.of(scene, watch, summary)
+    for what in (*_reports_hold(reports, summary, expected), *_guarantee_holds(summary, expected)):
+        fail(what)
+    for what in _nobody_blamed(summary, scene, expected):
+        fail(what)
+    if summary["seconds"] < 0:
+        fail(f"the run took {summary['seconds']} seconds")
+    outcome.complete = not summary["missing"] and not summary["withheld"]
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """What the coins give, for the clusters that came about."""
+
+    scenario: Scenario
+    clusters: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    """True ones."""
+    coins: dict[tuple[int, int], NDArray[np.float64]]
+    """(round, user) to her four."""
+    holders: dict[int, str]
+    """User to her host's machine."""
+    kinds: int
+    alpha: float
+
+    @classmethod
+    def of(cls, scene: Scene, watch: Watch, summary: dict[str, Any]) -> _Expected:
+        scenario = scene.plan.scenario
+        dataset = load(scenario.data, scenario.data_seed, None)
+        shadow = watch.shadows["coordinator"].node
+        assert shadow is not None
+        part = shadow._part
+        assert isinstance(part, CoordinatorPart)
+        assert part.role is not None
+        assert part.shares is not None
+        users, rounds = len(dataset.labels), scenario.mechanism.rounds
+        coins: dict[tuple[int, int], NDArray[np.float64]] = {}
+        if scenario.coins.source == "seeded":
+            for round_ in range(rounds):
+                block = SeededCoins(scenario.coins.seed).block(round_, 0, users)
+                coins |= {(round_, user): block[user] for user in range(users)}
+        for shadow_ in watch.shadows.values():
+            for (round_, first, last), content in shadow_.coins.items():
+                block = np.frombuffer(content, dtype="<f8").reshape(last - first, 4)
+                coins |= {(round_, user): block[user - first] for user in range(first, last)}
+        holders = {
+            user: watch.names[holder.key] for holder in part.shares.hosts for user in range(holder.first, holder.last)
+        }
+        alpha = summary["alpha"]
+        return cls(scenario, part.role.clusters, dataset.labels, coins, holders, len(dataset.classes), alpha)
+
+    def members(self, cluster: int) -> list[int]:
+        found: list[int] = np.flatnonzero(self.clusters == cluster).tolist()
+        return found
+
+    def takes_part(self, user: int) -> bool:
+        cluster = int(self.clusters[user])
+        return cluster >= 0 and len(self.members(cluster)) >= self.scenario.clusters.minimum_size
+
+    def noisy(self, user: int, round_: int) -> int:
+        row = self.coins[0 if self.scenario.mechanism.noise == "sticky" else round_, user]
+        label = int(self.labels[user])
+        if row[FLIP] < self.alpha:
+            label = (label + 1 + int(row[OTHER] * (self.kinds - 1))) % self.kinds
+        return label
+
+    def peer(self, user: int, round_: int) -> int:
+        members = self.members(int(self.clusters[user]))
+        return members[int(self.coins[round_, user][PEER] * len(members))]
+
+    def keeps(self, user: int, round_: int) -> bool:
+        return bool(self.coins[round_, user][KEEP] < self.scenario.mechanism.theta)
+
+
+def _reports_hold(reports: dict[str, Any], summary: dict[str, Any], expected: _Expected) -> Iterator[str]:
+    came = {
+        (round_, user): label
+        for round_, user, label in zip(
+            reports["round"].tolist(), reports["user"].tolist(), reports["label"].tolist(), strict=True
+        )
+    }
+    for (round_, user), label in came.items():
+        if not expected.takes_part(user) or not expected.keeps(user, round_):
+            yield f"user {user} reported in round {round_} and should not have"
+        elif label != expected.noisy(expected.peer(user, round_), round_):
+            yield f"user {user} reported another label in round {round_} than her coins give"
+    missing, held = set(summary["missing"]), set(summary["withheld"])
+    for user in range(len(expected.clusters)):
+        if user in missing:
+            continue
+        if expected.clusters[user] < 0:
+            yield f"user {user} was never assigned and is not named"
+            continue
+        if not expected.takes_part(user) or int(expected.clusters[user]) in held:
+            continue
+        for round_ in range(expected.scenario.mechanism.rounds):
+            if expected.keeps(user, round_) and (round_, user) not in came:
+                yield f"user {user} has no report in round {round_} and is not named"
+    for cluster in held:
+        if expected.scenario.mechanism.rounds == 1 and any(int(expected.clusters[user]) == cluster for _, user in came):
+            yield f"cluster {cluster} was withheld and reported"
+
+
+def _guarantee_holds(summary: dict[str, Any], expected: _Expected) -> Iterator[str]:
+    """Where somebody of a cluster that reports is missing, the flips alone count: randomized response at delta."""
+    held = set(summary["withheld"])
+    lost = [
+        user for user in summary["missing"] if expected.takes_part(user) and int(expected.clusters[user]) not in held
+    ]
+    found = summary["privacy"]["learner"]
+    stated = math.inf if found["epsilon"] == "inf" else found["epsilon"]
+    alpha, kinds = expected.alpha, expected.kinds
+    if lost and alpha < (kinds - 1) / kinds:
+        local = math.log(max(1.0, (1 - alpha - found["delta"]) * (kinds - 1) / alpha))
+        if stated < local - 1e-9:
+            yield f"users {lost[:3]} are missing, and epsilon {stated} is less than the flips' {local}"
+
+
+def _nobody_blamed(summary: dict[str, Any], scene: Scene, expected: _Expected) -> Iterator[str]:
+    troubled = {name for name in scene.plan.names if _seconds_of(scene.troubles, name) >= LEAST}
+    for user in summary["missing"]:
+        host = expected.holders.get(user)
+        if host is None:  # nobody's: fewer hosts came than were waited for
+            continue
+        rounds = range(expected.scenario.mechanism.rounds) if expected.takes_part(user) else ()
+        asked = {expected.holders[expected.peer(user, round_)] for round_ in rounds if (round_, user) in expected.coins}
+        if not troubled & {host, *asked, "coordinator"}:
+            yield f"user {user} of {host} is missing, though nobody kept her from being heard"
+    for name in summary["missing_hosts"]:
+        if not troubled & {name, "coordinator"}:
+            yield f"{name} counts as lost, though nobody kept it from being heard"
+
+
+def _seconds_of(troubles: list[Trouble], name: str) -> float:
+    return sum(each.end - each.start for each in troubles if name == each.machine or name in each.others)

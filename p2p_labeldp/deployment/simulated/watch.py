@@ -1,0 +1,206 @@
+"""What must hold at every step, looked at as bytes are written to connections and come to last on disks.
+
+* What a node sends follows from what lasts of its journal (``shadow``), item by item and number by number; so no label
+  or answer goes out that a crash could make it draw again, and nothing is said in two ways.
+* What it acknowledges lasts. What it takes from a peer is what that peer sent: each item once, in order.
+* No block of coins is drawn twice, and no user answers two labels where she has one.
+* Reports leave a host once a round, after the close, in the order of users, under a clock that tells the round alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from p2p_labeldp.deployment.items import Mail, decode_item
+from p2p_labeldp.deployment.journal import FILE, TAKEN
+from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.parts import EPOCH
+from p2p_labeldp.deployment.simulated.disasters import Scene
+from p2p_labeldp.deployment.simulated.network import End
+from p2p_labeldp.deployment.simulated.papers import papers
+from p2p_labeldp.deployment.simulated.shadow import NotHeld, Shadow
+from p2p_labeldp.network.credentials import Credentials
+from p2p_labeldp.network.frames import Ack, Bye, Item, Open, Ping, decode
+from p2p_labeldp.protocol.messages import Answer, Refused, Report, kind_of
+from p2p_labeldp.scenario import Scenario
+
+
+class Broken(BaseException):
+    """Something does not hold. No program's ``except Exception`` may keep it to itself."""
+
+
+@cache
+def key_of(name: str) -> str:
+    return Credentials.load(papers() / name).identity.key
+
+
+class Watch:
+    def __init__(self, scene: Scene, scenarios: dict[str, Scenario], ports: tuple[int, ...]) -> None:
+        self.scene = scene
+        self.failures: list[str] = []
+        self.shadows: dict[str, Shadow] = {}
+        self.sent: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
+        """(sender, receiver) to the items that were written to their connections, by number."""
+        self.names = {key_of(name): name for name in scenarios}
+        self._scenarios, self._ports = scenarios, ports
+        self._streams: dict[End, bytearray] = defaultdict(bytearray)
+        self._answers: dict[tuple[int, int], int] = {}
+        self._reports: Counter[tuple[str, int]] = Counter()
+        for name in scenarios:
+            self._follow_anew(name)
+
+    def broke(self, what: str, error: BaseException | None = None) -> NoReturn:
+        if not self.failures:  # what else breaks while everything is taken down is of no interest
+            self.scene.fleet.history.note("", "BROKEN", what=what)
+            self.failures.append(what)
+        raise Broken(what) from error
+
+    # Disks.
+
+    def _follow_anew(self, name: str) -> None:
+        role = name.partition("-")[0]
+        self.shadows[name] = Shadow(role, self._scenarios[name], papers() / name, Path("/shadow/results"))
+        self.scene.fleet.by_name[name].disk.committed = lambda path, data: self.committed(name)
+
+    def wiped(self, name: str) -> None:
+        """A machine that begins anew: nobody it spoke to before will listen to it."""
+        self._follow_anew(name)
+        for sender, receiver in list(self.sent):
+            if sender == name:
+                del self.sent[sender, receiver]
+
+    def committed(self, name: str) -> None:
+        self.follow(name)
+
+    def follow(self, name: str) -> Shadow:
+        """Bring a node's shadow up to what lasts now."""
+        shadow = self.shadows[name]
+        file = self.scene.fleet.by_name[name].disk.files.get(Path("/state") / name / FILE)
+        if file is None or file.lasting <= shadow.offset:
+            return shadow
+        before = Counter(shadow.taken)
+        try:
+            entries = shadow.follow(bytes(file.content[: file.lasting]))
+        except NotHeld as error:
+            self.broke(f"{name}: {error}", error)
+        for entry in entries:
+            if entry.kind == TAKEN:
+                self._took(name, self.names[entry.peer], before[entry.peer], (entry.clock, entry.body))
+                before[entry.peer] += 1
+        return shadow
+
+    def _took(self, name: str, peer: str, number: int, what: tuple[int, bytes]) -> None:
+        if peer in self.scene.wiped:
+            return
+        sent = self.sent[peer, name]
+        if number >= len(sent) or sent[number] != what:
+            why = "was never sent" if number >= len(sent) else "is not what was sent under that number"
+            self.broke(f"{name} took as item {number} of {peer} what {why}")
+
+    def started(self, name: str, node: Node) -> None:
+        """A node has replayed its journal: it must say again all that it said."""
+        shadow = self.follow(name)
+        if name in self.scene.wiped:
+            return
+        for key, peer in node._transport._peers.items():
+            said = len(shadow.said[key])
+            if peer.link.made != said:
+                self.broke(f"{name} comes back with {peer.link.made} items for {self.names[key]}, and had said {said}")
+        for (sender, receiver), items in self.sent.items():
+            if sender == name and len(items) > len(shadow.said[key_of(receiver)]):
+                self.broke(f"{name} comes back and does not know of an item that it sent to {receiver}")
+
+    # Connections.
+
+    def wrote(self, end: End, data: bytes) -> None:
+        self.scene.fleet.history.sent(data)
+        if end.connection.port not in self._ports:
+            return
+        stream = self._streams[end]
+        stream += data
+        while len(stream) >= 4 and len(stream) >= 4 + (length := int.from_bytes(stream[:4], "big")):
+            frame = bytes(stream[4 : 4 + length])
+            del stream[: 4 + length]
+            self._wrote(end.machine.name, end.other.machine.name, frame)
+
+    def _wrote(self, name: str, peer: str, data: bytes) -> None:
+        frame = decode(data)
+        note = self.scene.fleet.history.note
+        if isinstance(frame, Ping):
+            return
+        if isinstance(frame, Open):
+            note(name, "opens", to=peer, received=frame.received)
+        elif isinstance(frame, Bye):
+            note(name, "bye", to=peer, code=str(frame.code))
+        elif isinstance(frame, Ack):
+            note(name, "acks", to=peer, received=frame.received)
+            if self.follow(name).taken[key_of(peer)] < frame.received:
+                self.broke(f"{name} acknowledges {frame.received} items of {peer}, and not all of them last")
+        elif isinstance(frame, Item):
+            self._item(name, peer, frame)
+
+    def _item(self, name: str, peer: str, item: Item) -> None:
+        sent = self.sent[name, peer]
+        what = (item.clock, item.body)
+        note = self.scene.fleet.history.note
+        if item.number < len(sent):
+            note(name, "repeats", to=peer, item=item.number)
+            if sent[item.number] != what:
+                self.broke(f"{name} sends another item {item.number} to {peer} than before")
+            return
+        note(name, "sends", to=peer, item=item.number, what=_described(item.body), bytes=len(item.body))
+        held = self.follow(name).said[key_of(peer)]
+        if name in self.scene.wiped:  # what it says again to whom it had lost nothing but the beginning
+            sent += held[len(sent) : item.number]
+        if item.number > len(sent):
+            self.broke(f"{name} sends item {item.number} to {peer}, where {len(sent)} was due")
+        sent.append(what)
+        if item.number >= len(held) or held[item.number] != what:
+            self.broke(f"{name} sends {_described(item.body)} to {peer}, which does not follow from what lasts")
+        self._look_into(name, peer, item)
+
+    def _look_into(self, name: str, peer: str, item: Item) -> None:
+        try:
+            mail = decode_item(item.body)
+        except Refused:
+            self.broke(f"{name} sends {peer} what cannot be read")
+        if not isinstance(mail, Mail):
+            return
+        messages = [(each.sender, each.message) for each in mail.envelopes]
+        for sender, message in messages:
+            if type(message) is Answer:
+                sticky = self._scenarios[name].mechanism.noise == "sticky"
+                key = (sender, 0 if sticky else message.round)
+                if self._answers.setdefault(key, message.label) != message.label:
+                    self.broke(f"user {sender} answers with two labels")
+        if peer == "learner" and name != "coordinator":
+            self._look_at_reports(name, item, messages)
+
+    def _look_at_reports(self, name: str, item: Item, messages: list[tuple[int, Any]]) -> None:
+        rounds = {message.round for _, message in messages if type(message) is Report}
+        users = [sender for sender, _ in messages]
+        if len(rounds) != 1 or any(type(message) is not Report for _, message in messages):
+            self.broke(f"{name} sends the learner something else than the reports of one round")
+        (round_,) = rounds
+        self._reports[name, round_] += 1
+        coordinator = self.follow("coordinator").node
+        closed = coordinator is not None and coordinator._part.closed > round_
+        if self._reports[name, round_] > 1 or users != sorted(users) or not closed:
+            self.broke(f"{name} reports before the close, more than once, or not in the order of users")
+        if item.clock != (round_ + 2) * EPOCH - 1:
+            self.broke(f"{name} tells the learner a clock that depends on more than the round")
+
+
+def _described(body: bytes) -> str:
+    """What an item is about; nothing in it depends on a label."""
+    try:
+        item = decode_item(body)
+    except Refused:
+        return "garbage"
+    if not isinstance(item, Mail):
+        return type(item).__name__.lower()
+    kinds = Counter(kind_of(each.message) for each in item.envelopes)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
