@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
 from p2p_labeldp.deployment.simulated.history import Line
-
-if TYPE_CHECKING:
-    from p2p_labeldp.deployment.simulated.run import Outcome
+from p2p_labeldp.deployment.simulated.outcome import Outcome
 
 MOST = 400  # arrows and marks that a picture shows; the last ones, where a failure is
 _WIDTH, _ROW, _TOP = 150, 14, 40

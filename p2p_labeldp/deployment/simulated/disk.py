@@ -18,14 +18,22 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from p2p_labeldp.deployment.simulated.machine import Process
+from typing import Protocol
 
 SECTOR = 512
 Committed = Callable[[Path, bytes], None]
 """(file, what has come to last in it)."""
+
+
+class Program(Protocol):
+    """Whoever uses a disk: it may be killed in the middle, and a slow disk makes it slow."""
+
+    alive: bool
+    delay: float
+
+    def strike(self, what: str) -> None: ...
+
+    def after_work(self, seconds: float, action: Callable[[], None]) -> None: ...
 
 
 class StoredFile:
@@ -36,7 +44,7 @@ class StoredFile:
         self.lasting = 0
         self.stuck: int | None = None
         """From where on a sync has failed: what is there will not last, whatever later ones say."""
-        self.holder: Process | None = None
+        self.holder: Program | None = None
 
     def lose_power(self, chance: random.Random) -> str:
         """Take what was not synced, or leave some of it; says which."""
@@ -100,7 +108,7 @@ class Disk:
 class MountedDisk:
     """A disk as one program reaches it (``deployment.disk.Disk``)."""
 
-    def __init__(self, disk: Disk, process: Process) -> None:
+    def __init__(self, disk: Disk, process: Program) -> None:
         self._disk, self._process = disk, process
 
     def open_log(self, path: Path) -> OpenFile:
@@ -134,7 +142,7 @@ class MountedDisk:
 class OpenFile:
     """``deployment.disk.LogFile``."""
 
-    def __init__(self, disk: Disk, process: Process, path: Path, file: StoredFile) -> None:
+    def __init__(self, disk: Disk, process: Program, path: Path, file: StoredFile) -> None:
         self._disk, self._process, self._path, self._file = disk, process, path, file
 
     @property

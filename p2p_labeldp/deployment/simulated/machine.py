@@ -41,7 +41,6 @@ class Fleet:
     meetings: Meetings
     history: History
     by_name: dict[str, Machine]
-    by_address: dict[str, Machine]
 
 
 class Machine:
@@ -53,7 +52,7 @@ class Machine:
         self.process: Process | None = None
         self.incarnations = 0
         self._seed = seed
-        fleet.by_name[name] = fleet.by_address[address] = self
+        fleet.by_name[name] = fleet.network.machines[address] = self
 
     def time(self) -> float:
         return EPOCH + trio.current_time() + self.offset
@@ -227,17 +226,20 @@ class ProcessSockets:
         return listener.address
 
     def origin_of(self, stream: End) -> Address:
-        return stream.other.machine.address, 40_000 + stream.connection.number
+        other = stream.other.machine
+        assert isinstance(other, Machine)
+        return other.address, 40_000 + stream.connection.number
 
     def secure(self, stream: End, context: ssl.SSLContext, server_side: bool) -> Secured:
-        return SecureEnd(stream, context, server_side)
+        return SecureEnd(stream, context, server_side, self._process.machine.fleet.meetings)
 
 
 class SecureEnd:
     """An end whose sides know each other, by real certificates (``meeting``)."""
 
-    def __init__(self, end: End, context: ssl.SSLContext, server_side: bool) -> None:
+    def __init__(self, end: End, context: ssl.SSLContext, server_side: bool, meetings: Meetings) -> None:
         self.end = end
+        self._meetings = meetings
         self.whole = True
         self._server_side = server_side
         self._welcomed = server_side
@@ -282,7 +284,7 @@ class SecureEnd:
     @property
     def _meeting(self) -> Meeting:
         contexts = self.end.connection.contexts
-        return self.end.machine.fleet.meetings.of(contexts[False], contexts[True])
+        return self._meetings.of(contexts[False], contexts[True])
 
     async def _turn(self, wanted: bytes) -> None:
         found = await self.end.receive_some(1)

@@ -15,18 +15,35 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import trio
 
 from p2p_labeldp.deployment.simulated.history import History
 from p2p_labeldp.network.addresses import Address
 
-if TYPE_CHECKING:
-    from p2p_labeldp.deployment.simulated.machine import Machine, Process
-
 WINDOW = 1 << 16  # bytes on their way or not yet read, after which a writer waits; the smallest of real kernels
 RETRY = 0.4  # seconds until bytes that were lost on a cut path are sent again
+
+
+class Place(Protocol):
+    """A machine, as far as connections know it."""
+
+    name: str
+    powered: bool
+
+
+class Program(Protocol):
+    """What runs on it: whatever it does here is a step of it, and waits while it is frozen."""
+
+    @property
+    def machine(self) -> Place: ...
+
+    ends: dict[End, None]
+
+    async def step(self, what: str) -> None: ...
+
+    async def awake(self) -> None: ...
 
 
 class Tap(Protocol):
@@ -58,6 +75,8 @@ class Network:
         self.history = history
         self.weather = weather
         self.taps: list[Tap] = []
+        self.machines: dict[str, Place] = {}
+        """By address."""
         self.listeners: dict[Address, Listener] = {}
         self.cuts: list[Cut] = []
         self.slowed: dict[tuple[str, str], float] = {}
@@ -104,11 +123,11 @@ class Network:
                 if end.waits:
                     self.later(RETRY * self._chance.random(), end.mended)
 
-    async def connect(self, process: Process, host: str, port: int) -> End:
+    async def connect(self, process: Program, host: str, port: int) -> End:
         """As a kernel does: the other's kernel answers, whether or not its program is awake."""
         source = process.machine
         while True:
-            target = process.machine.fleet.by_address.get(host)
+            target = self.machines.get(host)
             if target is None:
                 await trio.lowlevel.checkpoint()
                 raise OSError(113, "No route to host")
@@ -133,7 +152,7 @@ class Network:
 class Connection:
     """Two ends, and what they know of each other once they have shaken hands."""
 
-    def __init__(self, network: Network, source: Machine, target: Machine, port: int) -> None:
+    def __init__(self, network: Network, source: Place, target: Place, port: int) -> None:
         self.network = network
         self.port = port
         self.number = len(network.connections)
@@ -147,9 +166,9 @@ class End(trio.abc.Stream):
 
     other: End
 
-    def __init__(self, connection: Connection, machine: Machine) -> None:
+    def __init__(self, connection: Connection, machine: Place) -> None:
         self.connection, self.machine = connection, machine
-        self.process: Process | None = None
+        self.process: Program | None = None
         self.gone = False  # its program has no more to do with it
         self.broken = False
         self._network = connection.network
@@ -282,7 +301,7 @@ class End(trio.abc.Stream):
 
 
 class Listener(trio.abc.Listener[End]):
-    def __init__(self, network: Network, process: Process, address: Address) -> None:
+    def __init__(self, network: Network, process: Program, address: Address) -> None:
         self.process, self.address = process, address
         self._network = network
         self._offered: deque[End] = deque()

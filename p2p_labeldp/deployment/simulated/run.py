@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
@@ -18,12 +16,13 @@ import trio
 from p2p_labeldp.deployment.logs import FACTS, Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.simulated import clockwork
-from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
+from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.disk import Disk
 from p2p_labeldp.deployment.simulated.history import History
 from p2p_labeldp.deployment.simulated.machine import Fleet, Killed, Machine, Process
 from p2p_labeldp.deployment.simulated.meeting import Meetings
 from p2p_labeldp.deployment.simulated.network import Network, Weather
+from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.papers import papers
 from p2p_labeldp.deployment.simulated.plan import SINGLES, Plan, draw
 from p2p_labeldp.deployment.simulated.verdict import judge
@@ -34,23 +33,6 @@ from p2p_labeldp.scenario import Scenario, replace
 RESTARTS = 6
 PAUSE = 1.0  # seconds until a program that died of its disk is started again
 PORTS = {"coordinator": 7400, "learner": 7410, "auditor": 7420, "users": 7430}
-
-
-@dataclass
-class Outcome:
-    plan: Plan
-    history: History
-    failures: list[str]
-    """What did not hold; empty where all is well."""
-    endings: dict[str, str]
-    """How each program ended: "done", or its last words."""
-    fired: Counter[tuple[str, str, str]]
-    troubles: list[Trouble]
-    seconds: float
-    """Virtual ones."""
-    complete: bool = False
-    """Whether the learner has every report."""
-    notes: dict[str, int] = field(default_factory=dict)
 
 
 def simulate(plan: Plan | int) -> Outcome:
@@ -85,7 +67,7 @@ class _Simulation:
         self.endings: dict[str, str] = {}
         chance = random.Random(f"network/{plan.seed}")
         network = Network(self.history, chance, Weather(plan.latency, plan.jitter, plan.pieces))
-        self.fleet = Fleet(network, Meetings(), self.history, {}, {})
+        self.fleet = Fleet(network, Meetings(), self.history, {})
         self.scene = Scene(plan, self.fleet)
         base = plan.scenario
         addresses = {name: f"10.0.0.{number + 1}" for number, name in enumerate(plan.names)}

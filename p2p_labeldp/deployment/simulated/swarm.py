@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.plan import KINDS
-from p2p_labeldp.deployment.simulated.run import Outcome, simulate
+from p2p_labeldp.deployment.simulated.run import simulate
 
 ENOUGH = 1000  # seeds in which every kind of disaster should have fired
 

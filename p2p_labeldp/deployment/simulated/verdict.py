@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from p2p_labeldp.data import load
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
+from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
 from p2p_labeldp.scenario import Scenario
-
-if TYPE_CHECKING:
-    from p2p_labeldp.deployment.simulated.run import Outcome
 
 NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
 """What no disaster explains."""

@@ -1,0 +1,26 @@
+"""What came of one plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from p2p_labeldp.deployment.simulated.disasters import Trouble
+from p2p_labeldp.deployment.simulated.history import History
+from p2p_labeldp.deployment.simulated.plan import Plan
+
+
+@dataclass
+class Outcome:
+    plan: Plan
+    history: History
+    failures: list[str]
+    """What did not hold; empty where all is well."""
+    endings: dict[str, str]
+    """How each program ended: "done", or its last words."""
+    fired: Counter[tuple[str, str, str]]
+    troubles: list[Trouble]
+    seconds: float
+    """Virtual ones."""
+    complete: bool = False
+    """Whether the learner has every report."""

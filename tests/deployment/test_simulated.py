@@ -1,0 +1,88 @@
+"""The deployment's own code under seeded disasters: every seed holds, repeats itself, and tells nobody a label."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.deployment import node
+from p2p_labeldp.deployment.simulated.__main__ import COMMAND, main
+from p2p_labeldp.deployment.simulated.plan import KINDS, Plan, draw
+from p2p_labeldp.deployment.simulated.run import simulate
+from p2p_labeldp.deployment.simulated.swarm import Swarm, swarm
+
+QUICK = 30  # seeds of the usual suite; 200 of the slow one
+TOGETHER = 5
+
+
+def hold(seeds: range) -> Swarm:
+    found = swarm(seeds)
+    told = [f"{failure}\n  {COMMAND} --seed {seed} --trace" for seed, failure in found.failed.items()]
+    assert not told, "\n".join(told)
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, QUICK, TOGETHER))
+def test_whatever_a_seed_brings_about_everything_holds(first: int) -> None:
+    hold(range(first, first + TOGETHER))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(QUICK, 200, 17))
+def test_two_hundred_seeds_hold(first: int) -> None:
+    hold(range(first, min(first + 17, 200)))
+
+
+@pytest.mark.parametrize("seed", [5, 30])
+def test_a_seed_writes_the_same_history_in_every_process(seed: int) -> None:
+    """Under two values of PYTHONHASHSEED, and here."""
+    here = simulate(seed).history
+    expected = f"{here.sha256} {here.content_sha256}\n"
+    for hashing in ("0", "4711"):
+        words = [sys.executable, "-m", "p2p_labeldp.deployment.simulated", "--seed", str(seed), "--digest"]
+        environment = {**os.environ, "PYTHONHASHSEED": hashing}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout == expected, done.stderr
+
+
+def with_other_labels(dataset: Dataset) -> Dataset:
+    labels = (dataset.labels + 1 + np.arange(len(dataset.labels)) % 2) % len(dataset.classes)
+    return dataclasses.replace(dataset, labels=labels, conditional=None)
+
+
+@pytest.mark.parametrize("seed", [8, 37])
+def test_other_labels_change_nothing_but_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size, order, batch, time and step of everyone is the same: none of it is a function of labels."""
+    before = simulate(seed).history
+
+    def other(*arguments: Any) -> Dataset:
+        return with_other_labels(load(*arguments))
+
+    monkeypatch.setattr(node, "load", other)
+    monkeypatch.setattr("p2p_labeldp.deployment.simulated.verdict.load", other)
+    after = simulate(seed)
+    assert not after.failures
+    assert after.history.sha256 == before.sha256
+    assert after.history.content_sha256 != before.content_sha256
+
+
+def test_a_plan_can_be_written_down_and_run_again() -> None:
+    plan = draw(27)
+    assert Plan.from_json(plan.to_json()) == plan
+    assert {each.kind for seed in range(300) for each in draw(seed).disasters} | {"clock_skew"} == set(KINDS)
+
+
+def test_a_replay_shows_what_happened(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    assert main(["--seed", "5", "--trace", "--svg", str(tmp_path / "a.svg")]) == 0
+    printed = capsys.readouterr().out
+    assert "DISASTER" in printed
+    assert "users-1      sends        to=coordinator item=0 what=join" in printed
+    assert printed.endswith("all is well\n")
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
