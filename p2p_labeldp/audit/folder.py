@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.scenario import Scenario, load_scenario
+from p2p_labeldp.scenario import ENGINES, Engine, Scenario, load_scenario
 
 SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"
 REPORTS, POPULATION, TRACE = "reports.npz", "population.npz", "trace.msgpack"
@@ -70,8 +70,9 @@ class RecordedRun:
         for counts in summary["outcomes_by_round"]:
             if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
                 raise RequestError(f"{path / SUMMARY}: outcomes_by_round must list what was counted in each round")
-        if summary.get("engine") == "vectorized":
-            raise RequestError(f"{path}: the vectorized engine sends no messages; run it with --engine actors")
+        engine = summary.get("engine")
+        if engine in tuple(Engine) and not ENGINES[Engine(engine)].sends_messages:
+            raise RequestError(f"{path}: the {engine} engine sends no messages; run it with --engine actors")
         scenario = load_scenario(find(path, SCENARIO))
         if scenario.mechanism.kind != "peer_to_peer":
             raise RequestError(f"{path}: a run of {scenario.mechanism.kind}; audit knows the rules of peer_to_peer")

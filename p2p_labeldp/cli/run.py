@@ -22,14 +22,14 @@ from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.summary import print_attacks, summary_table
 from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import ENGINES, Engine, Hosting
 
-_ENGINES = ("actors", "vectorized")
-_HOSTINGS = ("user", "cluster")
+_ENGINE_HELP = " or ".join(f"{engine} ({record.words})" for engine, record in ENGINES.items()) + "."
 
 
 def command(
     scenario: ScenarioArgument,
-    engine: Annotated[str, typer.Option(help="actors (real messages) or vectorized (numpy arrays).")] = "actors",
+    engine: Annotated[str, typer.Option(help=_ENGINE_HELP)] = "actors",
     hosting: Annotated[str, typer.Option(help="One task per user, or per cluster.")] = "user",
     seed: Seed = None,
     data_dir: DataDir = None,
@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """Run a scenario, print a summary and write the run folder."""
     began = time.perf_counter()
-    for option, value, allowed in (("--engine", engine, _ENGINES), ("--hosting", hosting, _HOSTINGS)):
+    for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
         if value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
     chosen = find_scenario(scenario, settings, seed)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from p2p_labeldp.experiments.attacked import measure_attacks
-from p2p_labeldp.runs.execute import Engine, Hosting, Prepare, Progress
+from p2p_labeldp.runs.execute import Prepare, Progress
 from p2p_labeldp.runs.run import Run
 from p2p_labeldp.runs.run import run as run_once
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import Engine, Hosting, Scenario
 
 
 def run(

@@ -8,7 +8,7 @@ from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack
-from p2p_labeldp.scenario import MECHANISMS, Entry, Scenario
+from p2p_labeldp.scenario import ENGINES, MECHANISMS, Engine, Entry, Scenario
 
 _QUESTIONS = {
     "class": "",
@@ -93,7 +93,7 @@ def _how(recorded: Recorded) -> str:
         coins = f"seed {summary.seed}"
     if recorded.deployed:
         return f"It ran as real processes over TLS, with {plural(summary.hosts or 0, 'user host')}; coins are {coins}."
-    if summary.engine == "actors":
+    if ENGINES[Engine(summary.engine)].sends_messages:
         tasks = "one task per cluster" if summary.hosting == "cluster" else "one task per user"
         slow = network.latency or network.jitter
         takes = f"takes {network.latency:g} s" + (f" and up to {network.jitter:g} s more" if network.jitter else "")

@@ -7,7 +7,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.resolve import Resolved
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import MECHANISMS, Engine, Hosting, Scenario
 from p2p_labeldp.streams import Purpose
 
 Progress = Callable[[str, int, int], None]
@@ -36,20 +35,6 @@ Progress = Callable[[str, int, int], None]
 
 Prepare = Callable[[Simulation], None]
 """Puts other roles in place of honest ones before the actors start."""
-
-
-class Engine(StrEnum):
-    """How labels become reports."""
-
-    ACTORS = "actors"
-    VECTORIZED = "vectorized"
-
-
-class Hosting(StrEnum):
-    """How many users a task of the actors engine carries."""
-
-    USER = "user"
-    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, eq=False)

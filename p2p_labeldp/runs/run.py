@@ -20,9 +20,7 @@ from p2p_labeldp.learning import Model
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
-    Engine,
     Executed,
-    Hosting,
     Prepare,
     Progress,
     check_engine,
@@ -35,7 +33,7 @@ from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
 from p2p_labeldp.runs.summary import Adversary, Attack, Summary, Worker
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import Engine, Hosting, Scenario
 
 Measure = Callable[[Executed], tuple[Attack, ...]]
 """What the adversaries of a run achieved."""
@@ -156,7 +154,7 @@ def _summary(
         **counted(outcome, merged),
         labels=len(dataset.classes),
         engine=Engine(asked.engine).value,
-        hosting=Hosting(asked.hosting).value if asked.engine == Engine.ACTORS else None,
+        hosting=Hosting(asked.hosting) if asked.engine == Engine.ACTORS else None,
         **fitted.stated(),
         **known.baselines(resolved.scenario.learner),
         privacy=table,

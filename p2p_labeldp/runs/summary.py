@@ -17,7 +17,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.metrics import Metrics
 from p2p_labeldp.privacy import Guarantee, View, read_guarantee
 from p2p_labeldp.protocol.messages import KINDS
-from p2p_labeldp.scenario import FAULTS
+from p2p_labeldp.scenario import FAULTS, Engine, Hosting
 
 VERSION = 2
 """Of summary.json; raised where a field changes its meaning or goes."""
@@ -26,6 +26,7 @@ Count = Annotated[int, Meta(ge=0, lt=2**53)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Size = Annotated[float, Meta(ge=0)]
 Rule = Annotated[str, Meta(pattern=f"^({'|'.join(FAULTS)})$")]
+Ran = Annotated[str, Meta(pattern=f"^({'|'.join(Engine)}|deployment)$")]
 Kind = Annotated[str, Meta(pattern=f"^({'|'.join(KINDS)})$")]
 
 
@@ -129,8 +130,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     seed: Count | None
     """None where the coins were the operating system's, or the seed is kept apart."""
     coins: Literal["seeded", "system"]
-    engine: Literal["actors", "vectorized", "deployment"]
-    hosting: Literal["user", "cluster"] | None = None
+    engine: Ran
+    hosting: Hosting | None = None
     hosts: Count | None = None
     noisy_sha256: str
     mechanism: str

@@ -6,6 +6,7 @@ declared in exactly one place. The scenario knows nothing of the other rooms: wh
 (more clusters than users, say) is checked where the data is.
 """
 
+from p2p_labeldp.scenario.engines import ENGINES, Engine, Hosting
 from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
 from p2p_labeldp.scenario.overriding import make_entry
 from p2p_labeldp.scenario.reading import (
@@ -43,6 +44,7 @@ __all__ = [
     "ADVERSARIES",
     "ARRAYS",
     "DATA_SETS",
+    "ENGINES",
     "EXCHANGES",
     "FAULTS",
     "MAX_RELAYS",
@@ -57,7 +59,9 @@ __all__ = [
     "Data",
     "Defences",
     "Deployment",
+    "Engine",
     "Entry",
+    "Hosting",
     "Ids",
     "Learner",
     "Mechanism",

@@ -17,7 +17,7 @@ from p2p_labeldp.engines.dask_cluster import versions
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps.inputs import Digests
 from p2p_labeldp.experiments.sweeps.plan import Plan
-from p2p_labeldp.runs.execute import Engine, Hosting
+from p2p_labeldp.scenario import Engine, Hosting
 
 FILE = "sweep.jsonl"
 FORMAT = "p2p-labeldp sweep 1"

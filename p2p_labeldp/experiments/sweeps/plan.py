@@ -23,8 +23,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.idle import why_idle
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import require_installed
-from p2p_labeldp.runs.execute import Engine, Hosting
-from p2p_labeldp.scenario import Scenario, check_override, parse_scenario
+from p2p_labeldp.scenario import Engine, Hosting, Scenario, check_override, parse_scenario
 from p2p_labeldp.streams import Purpose
 
 NOISE = ("mechanism.alpha", "mechanism.epsilon")

@@ -18,7 +18,7 @@ from p2p_labeldp.experiments.sweeps.inputs import Digests, difference
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.results import SEEDED
 from p2p_labeldp.runs.summary import Attack, Summary
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import ENGINES, Engine, Scenario
 
 METRICS = (
     "accuracy", "nonprivate_accuracy", "majority_accuracy", "accuracy_ratio", "balanced_accuracy",
@@ -79,7 +79,7 @@ def metrics_of(summary: Summary) -> dict[str, Any]:
     """A run's summary as flat columns. Infinity is "inf", since JSON has no number for it."""
     sizes = summary.cluster_sizes
     accuracy, truth = summary.accuracy, summary.nonprivate_accuracy
-    simulated = summary.engine == "actors"
+    simulated = ENGINES[Engine(summary.engine)].sends_messages
     found: dict[str, Any] = {
         "accuracy": accuracy,
         "nonprivate_accuracy": truth,

@@ -1,0 +1,35 @@
+"""How a scenario can be run: the engines, and how many users a task of the actors carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Engine(StrEnum):
+    """How labels become reports; ``runs.execute`` calls the module of each."""
+
+    ACTORS = "actors"
+    VECTORIZED = "vectorized"
+
+
+class Hosting(StrEnum):
+    """How many users a task of the actors engine carries."""
+
+    USER = "user"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True)
+class EngineRecord:
+    """What is true of an engine."""
+
+    words: str
+    sends_messages: bool
+    """Whether there is a trace, virtual time, and anyone whom an adversary or a fault could disturb."""
+
+
+ENGINES = {
+    Engine.ACTORS: EngineRecord("real messages", sends_messages=True),
+    Engine.VECTORIZED: EngineRecord("numpy arrays", sends_messages=False),
+}
