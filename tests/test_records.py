@@ -17,6 +17,7 @@ import p2p_labeldp
 from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.audit import invariants, views
+from p2p_labeldp.audit.mixed import MixedChecker
 from p2p_labeldp.cli import account as cli_account
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
@@ -152,7 +153,8 @@ def test_the_command_names_every_view_that_it_takes() -> None:
 
 def test_every_message_is_audited_and_described() -> None:
     assert all(message.senders and message.receivers and message.purpose for message in BY_KIND.values())
-    assert_complete(invariants._CHECKS, KINDS)
+    assert_complete(invariants.CHECKS, KINDS)
+    assert_complete(MixedChecker.checks, KINDS)
     assert_complete(rows_of("protocol.md", "Messages"), KINDS)
 
 

@@ -76,10 +76,6 @@ class RecordedRun:
         scenario = load_scenario(find(path, SCENARIO))
         if scenario.mechanism.kind != "peer_to_peer":
             raise RequestError(f"{path}: a run of {scenario.mechanism.kind}; audit knows the rules of peer_to_peer")
-        if scenario.mechanism.exchange != "pull":
-            raise RequestError(
-                f'{path}: a run of exchange "{scenario.mechanism.exchange}"; audit knows the rules of "pull"'
-            )
         trace = Trace.open(find(path, TRACE))
         if trace.header["users"] != summary["users"]:
             raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,9 @@ class _Turn:
 
 class Checker:
     """Feed it every event in order, then ``finish``; violations and the sample for the tests come out."""
+
+    checks: ClassVar[Mapping[str, Callable[..., None]]]
+    """What is checked of each kind of message."""
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class Checker:
             self.kinds[event.kind] += 1
             self._taken = not fault
             if not fault or self._still_said(event, fault):
-                _CHECKS[event.kind](self, event, *event.fields)
+                self.checks[event.kind](self, event, *event.fields)
         except Broken as broken:
             self._note(broken.invariant, event.position, f"{event}: {broken}")
 
@@ -393,14 +397,14 @@ class Checker:
         self._releases(event, self._round - 1, release)
 
     def _foreign(self, event: Event, *fields: object) -> None:
-        require(False, "shape", "nobody hands over a label in this mechanism")
+        require(False, "shape", "no message of this mechanism and exchange")
 
     def _refusal(self, event: Event, about: int, kind: str, fault: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
         require(fault in set(Fault), "shape", f"there is no fault {fault!r}")
 
 
-_CHECKS: dict[str, Callable[..., None]] = {
+CHECKS: dict[str, Callable[..., None]] = {
     "hello": Checker._hello,
     "centre": Checker._centre,
     "roster": Checker._roster,
@@ -419,3 +423,4 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "refusal": Checker._refusal,
     **dict.fromkeys(MIXING, Checker._foreign),
 }
+Checker.checks = CHECKS

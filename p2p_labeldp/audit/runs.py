@@ -10,12 +10,14 @@ import numpy as np
 
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker
+from p2p_labeldp.audit.mixed import MIXED_INVARIANTS, MixedChecker
 from p2p_labeldp.audit.refusals import refused_positions
-from p2p_labeldp.audit.rules import Violation
+from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.exchange import noisy_sha256
+from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.scenario import Network
 
 FAMILY_WISE_ERROR = 1e-3
@@ -30,6 +32,8 @@ class RunAudit:
     refusals: int
     coins_recomputed: bool
     violations: list[Violation]
+    invariants: int = len(INVARIANTS)
+    """How many were checked."""
     away: tuple[str, ...] = ()
     """Hosts of a deployment that stayed away: what they last said may have reached others, and not the trace."""
 
@@ -77,7 +81,7 @@ def _require_poolable(runs: list[RecordedRun]) -> None:
     """Pooling needs one distribution and independent coins."""
     seeds: dict[int, Path] = {}
     for run in runs:
-        for name in ("alpha", "theta", "labels", "noise"):
+        for name in ("alpha", "theta", "labels", "noise", "exchange"):
             mine, first = getattr(run.parameters, name), getattr(runs[0].parameters, name)
             if mine != first:
                 raise RequestError(f"{run.path}: {name} = {mine}, but {runs[0].path} has {first}; audit them apart")
@@ -108,6 +112,7 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
         messages=sum(checker.kinds.values()),
         refusals=checker.kinds["refusal"],
         coins_recomputed=run.scenario.coins.source == "seeded",
+        invariants=len(MIXED_INVARIANTS if run.parameters.exchange == Exchange.MIXED else INVARIANTS),
         away=tuple(map(str, run.summary.get("missing_hosts") or ())),
         violations=violations[:MAX_VIOLATIONS],
     )
@@ -121,7 +126,8 @@ def _network(run: RecordedRun) -> Network:
 
 
 def _checked(run: RecordedRun, refused: dict[int, str]) -> Checker:
-    checker = Checker(
+    kind = MixedChecker if run.parameters.exchange == Exchange.MIXED else Checker
+    checker = kind(
         run.users,
         run.features,
         run.parameters,

@@ -37,6 +37,8 @@ class Outcome:
     """Users of whom a hello, a word that they are done or a report never came, or came too late."""
     withheld: list[int] = field(default_factory=list)
     """Clusters that released nothing, since without all of their users they would not keep the target."""
+    stopped: list[int] = field(default_factory=list)
+    """Clusters that opened nothing in some round of the mixed exchange: their users abstained in it."""
     shares: NDArray[np.float64] | None = None
     """The label distribution of each cluster, (clusters, K), as a curator published it."""
     prior: NDArray[np.float64] | None = None

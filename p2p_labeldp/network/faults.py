@@ -63,7 +63,7 @@ def key_of(sender: int, receiver: int, message: Message) -> Key:
     elif kind is ClusterShares or kind is Roster:
         subject = message.cluster  # type: ignore[attr-defined]
     else:
-        subject = getattr(message, "round", 0)
+        subject = getattr(message, "round", 0) + (getattr(message, "attempt", 0) << 20)
     return _KINDS[kind], subject, sender, receiver
 
 

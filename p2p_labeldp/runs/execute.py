@@ -22,7 +22,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import learned_prior, require_model
 from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
-from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.privacy import Exchange, Parameters, View, account
 from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
@@ -206,5 +206,7 @@ def faults_of(scenario: Scenario, users: int) -> Faults | None:
 
 def expected_messages(users: int, parameters: Parameters) -> int:
     """About how many messages a run sends: hello, assignment, goodbye; then ask, answer, report, done, round."""
-    per_round = 3 + parameters.theta
+    # Mixed: commit, open, deposit, a go to every relay, the label that was drawn, done.
+    asking = 3 if parameters.exchange == Exchange.PULL else 5 + parameters.relays
+    per_round = asking + parameters.theta
     return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))

@@ -67,10 +67,10 @@ class Circumstances:
 
 
 def _distrusted(outcome: Outcome, parameters: Parameters) -> bool:
-    """Whether more abstained in some round than are heard from in clusters below the minimum size."""
+    """Whether more abstained in some round than are heard from in clusters below the minimum size, or that stopped."""
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
     below = np.flatnonzero(sizes < parameters.minimum_size)
-    heard = np.isin(outcome.clusters, below)
+    heard = np.isin(outcome.clusters, [*below, *outcome.stopped])
     heard[np.array(outcome.missing, dtype=np.int64)] = False
     return any(counts.get("abstained", 0) > int(heard.sum()) for counts in outcome.outcomes)
 

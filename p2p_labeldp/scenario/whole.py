@@ -80,13 +80,19 @@ class Scenario:
         slowest = self.network.latency + self.network.jitter
         for name, limit, hops in (
             ("hello_limit", self.network.hello_limit, 1),
-            ("round_limit", self.network.round_limit, 4),
+            ("round_limit", self.network.round_limit, self._hops),
         ):
             if limit <= hops * slowest:
                 raise RequestError(
                     f"network.{name} = {limit:g} is not allowed; it must be above {hops * slowest:g}, "
                     f"which {hops} message{'s' if hops > 1 else ''} may take"
                 )
+
+    @property
+    def _hops(self) -> int:
+        """Messages one after the other in a round: ask, answer, done, close; or those of three attempts to mix."""
+        mechanism = self.mechanism
+        return 4 if mechanism.exchange == "pull" else 3 * (11 + mechanism.relays)
 
     def _check_kind(self) -> None:
         mechanism = self.mechanism

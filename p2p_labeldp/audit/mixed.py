@@ -1,0 +1,387 @@
+"""What must hold in every trace of an honest mixed exchange, message by message, besides what holds in all.
+
+One pass steps a model of every attempt of every cluster: who committed to what, who the relays are, which packets
+each relay took and passed on, who said go over which batch, who released what. A relay that releases its key before
+every member said go to it breaks ``nothing_opened_early``; a batch that does not hold as many different packets of
+one size as there are members, none of them seen before, breaks ``whole_batches``; a label that does not stand where
+the relays' nonces say breaks ``draws``.
+
+In a seeded simulation everything is recomputed: which packet each packet became, in which order, and whose label
+everyone was told. Elsewhere what a packet holds cannot be known, and two members who drew one place must have been
+told one label.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from p2p_labeldp.audit.invariants import CHECKS, Checker
+from p2p_labeldp.audit.rules import INVARIANTS, require
+from p2p_labeldp.audit.trace import Event
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.mixing import (
+    Secret,
+    Secrets,
+    digest,
+    draw_nonce,
+    drawn_places,
+    expanded,
+    permutation,
+    secrets_of,
+)
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST
+from p2p_labeldp.protocol.sealing import TOKEN
+from p2p_labeldp.protocol.session import Session, batch_digest, commitment
+
+MIXED_INVARIANTS = {
+    name: what
+    for name, what in INVARIANTS.items()
+    if name not in ("asked_once", "asked_inside_cluster", "answer_follows_ask")
+} | {
+    "commitments": "everyone commits once in an attempt, opens what she committed to, and all of it is published",
+    "relays": "the relays are those that all openings together choose, and nobody else acts as one",
+    "whole_batches": "every batch has a packet of one size for every member, none twice, none seen before",
+    "mixing": "each packet came from one packet; in a seeded simulation, the one that the seed says",
+    "agreement": "every member says go to every relay, over the batch that all are shown",
+    "nothing_opened_early": "a relay releases its key when it has a go of every member, once, and then never halts",
+    "draws": "every label that a member is told stands where the relays' nonces say, which they committed to",
+}
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt of a cluster in a round."""
+
+    commitments: dict[int, bytes] = field(default_factory=dict)
+    openings: dict[int, bytes] = field(default_factory=dict)
+    listed: list[int] = field(default_factory=list)  # members, as published
+    size: int = 0
+    session: Session | None = None
+    own: bytes = b""
+    opened: int = 0
+    batches: dict[int, list[bytes]] = field(default_factory=dict)  # by step, as far as they have been passed on
+    deposits: dict[int, bytes] = field(default_factory=dict)
+    gos: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (member, relay)
+    keys: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (relay, to whom): commitment to a nonce
+    nonces: dict[int, bytes] = field(default_factory=dict)
+    revealed: set[tuple[int, int]] = field(default_factory=set)
+    halted: set[int] = field(default_factory=set)
+    places: list[int] | None = None
+    told: dict[int, int] = field(default_factory=dict)  # by place in the batch, the label
+    owners: dict[bytes, int] = field(default_factory=dict)  # by packet of the last batch, where the seed tells
+
+
+class MixedChecker(Checker):
+    """Of runs whose exchange is mixed."""
+
+    def __init__(self, *facts: Any, **settings: Any) -> None:
+        super().__init__(*facts, **settings)
+        coins = settings.get("coins")
+        simulated = isinstance(coins, SeededCoins) and not settings.get("wall_clock", False)
+        self._secrets: Secrets | None = secrets_of(coins) if simulated and coins is not None else None
+        self._attempts: dict[tuple[int, int, int], _Attempt] = {}
+        self._stopped: dict[tuple[int, int], float] = {}  # (round, cluster): when it was told to abstain
+        self._ended: dict[tuple[int, int], int] = {}  # how many attempts of it are over
+
+    # Who takes part.
+
+    def _commit(self, event: Event, round_: int, attempt: int, sealed: bytes) -> None:
+        turn = self._turn(event.sender, round_, "commitments", event.sender in self._missing)
+        require(self._takes_part(event.sender), "abstaining", "commits in a cluster below the minimum")
+        state = self._state(event.sender, round_, attempt)
+        cluster = self._members[event.sender].cluster
+        require(attempt <= self._ended.get((round_, cluster), 0), "commitments", "an attempt that nobody began")
+        require(event.sender not in state.commitments, "commitments", "commits again")
+        if attempt == 0:
+            self._timing.follows(event, turn.began, "her order to begin", late=round_ < self._round)
+        state.commitments[event.sender] = sealed
+
+    def _committed(self, event: Event, *fields: Any) -> None:
+        round_, cluster, attempt, size, first, members, sealed, own = fields
+        state = self._attempt(round_, cluster, attempt, "commitments")
+        count = len(members) // 8
+        whole = len(members) == 8 * count and len(sealed) == 32 * count and first == len(state.listed)
+        require(whole and (first == 0 or own == state.own), "commitments", "not a part of the commitments")
+        for place, user in enumerate(struct.unpack(f"<{count}q", members)):
+            mine = sealed[32 * place : 32 * place + 32]
+            require(state.commitments.get(user) == mine, "commitments", f"not what user {user} committed to")
+            require(not state.listed or user > state.listed[-1], "commitments", f"lists user {user} out of order")
+            state.listed.append(user)
+        state.size, state.own = size, own
+        require(len(state.listed) <= size, "commitments", f"lists more than {size} members")
+
+    def _open(self, event: Event, round_: int, attempt: int, nonce: bytes, outer: bytes, inner: bytes) -> None:
+        state, user = self._state(event.sender, round_, attempt), event.sender
+        require(user in state.listed, "commitments", "opens what was not published")
+        require(user not in state.openings, "commitments", "opens again")
+        opening = nonce + outer + inner
+        cluster = self._members[user].cluster
+        fits = commitment(round_, cluster, attempt, user, opening) == state.commitments.get(user)
+        require(fits, "commitments", "opens what she did not commit to")
+        state.openings[user] = opening
+
+    def _opened(
+        self, event: Event, round_: int, cluster: int, attempt: int, first: int, shown: bytes, own: bytes
+    ) -> None:
+        state = self._attempt(round_, cluster, attempt, "commitments")
+        require(
+            first == state.opened and len(state.listed) == state.size > 0, "commitments", "not a part of the openings"
+        )
+        expected = b""
+        while state.opened < state.size and len(expected) < len(shown):
+            user = state.listed[state.opened]
+            require(user in state.openings, "commitments", f"user {user} has not opened")
+            expected += state.openings[user]
+            state.opened += 1
+        require(expected == shown, "commitments", "not what everyone opened")
+        require(
+            commitment(round_, cluster, attempt, -1, own) == state.own, "commitments", "the coordinator's own is not"
+        )
+        if state.opened == state.size:
+            key_size = (len(state.openings[state.listed[0]]) - 16) // 2
+            state.session = Session(self.run_name, round_, cluster, attempt, self._parameters.relays, key_size)
+            state.session.assume({user: state.openings[user] for user in state.listed}, own)
+
+    run_name = ""
+    """Part of what is signed; empty in simulations."""
+
+    # Packets.
+
+    def _deposit(self, event: Event, round_: int, attempt: int, packet: bytes) -> None:
+        state, session = self._mixing(event.sender, round_, attempt)
+        require(event.receiver == session.relays[0], "relays", "deposits with another than the first relay")
+        require(event.sender not in state.deposits, "whole_batches", "deposits again")
+        if self._secrets is not None:
+            looks = self._looks(round_, attempt, event.sender, 0)
+            require(packet == looks, "mixing", "not the packet that the seed gives her")
+        state.deposits[event.sender] = packet
+        if len(state.deposits) == len(session.members):
+            state.batches[0] = [state.deposits[user] for user in session.members]
+            self._require_whole(state, 0)
+
+    def _batch(self, event: Event, *fields: Any) -> None:
+        round_, cluster, attempt, step, first, packets = fields
+        state, session = self._mixing(event.sender, round_, attempt)
+        if event.receiver == COORDINATOR:  # evidence: shown again
+            known = state.batches.get(step, [])
+            require(known[first : first + len(packets)] == packets, "whole_batches", "shows another batch")
+            return
+        last = step == len(session.relays)
+        receiver = HOST if last else session.relays[step] if 0 < step < len(session.relays) else None
+        right = 0 < step <= len(session.relays) and event.sender == session.relays[step - 1]
+        require(right and event.receiver == receiver, "relays", f"batch {step} is not hers to pass on to this receiver")
+        before = state.batches.get(step - 1, [])
+        require(len(before) == len(session.members), "whole_batches", f"passes on batch {step} before it has taken one")
+        known = state.batches.setdefault(step, [])
+        require(first == len(known), "whole_batches", f"begins at place {first}, not {len(known)}")
+        known.extend(packets)
+        if len(known) < len(session.members):
+            return
+        self._require_whole(state, step)
+        if self._secrets is not None:
+            order = permutation(self._secrets.of(Secret.ORDER, round_, cluster, attempt, step - 1), len(known)).tolist()
+            became = {
+                self._looks(round_, attempt, user, step - 1): self._looks(round_, attempt, user, step)
+                for user in session.members
+            }
+            expected = [became.get(before[place]) for place in order]
+            require(
+                expected == known,
+                "mixing",
+                f"batch {step} is not batch {step - 1} without a layer, in the seed's order",
+            )
+        if last:
+            session.batch, session.found = list(known), frozenset(known)
+            session.digest = digest(b"go", [session.context, batch_digest(known)])
+
+    def _require_whole(self, state: _Attempt, step: int) -> None:
+        batch = state.batches[step]
+        assert state.session is not None
+        require(len(batch) == len(state.session.members), "whole_batches", f"{len(batch)} packets")
+        require(all(type(packet) is bytes for packet in batch), "shape", "a packet that is no bytes")
+        require(len({len(packet) for packet in batch}) == 1, "whole_batches", "packets of several sizes")
+        seen = [packet for other, packets in state.batches.items() if other != step for packet in packets]
+        require(len({*batch, *seen}) == len(batch) + len(set(seen)), "whole_batches", "a packet that occurs twice")
+
+    def _passed(self, event: Event, *fields: Any) -> None:
+        """Told just before the batch itself is passed on: what was taken is known."""
+        round_, _, attempt, step, taken, _ = fields
+        state, session = self._mixing(event.sender, round_, attempt)
+        require(step < len(session.relays) and session.relays[step] == event.sender, "relays", "is not that relay")
+        require(batch_digest(state.batches.get(step, [])) == taken, "whole_batches", "not the batch that she took")
+
+    # Agreement and opening.
+
+    def _go(self, event: Event, round_: int, attempt: int, signed: bytes) -> None:
+        state, session = self._mixing(event.sender, round_, attempt)
+        require(event.receiver in session.relays, "relays", "says go to someone who is no relay")
+        require((event.sender, event.receiver) not in state.gos, "agreement", "says go again")
+        require(
+            bool(session.digest) and signed == session.digest, "agreement", "signs another batch than all were shown"
+        )
+        state.gos[event.sender, event.receiver] = signed
+
+    def _no_go(self, event: Event, round_: int, attempt: int, layers: list[Any], proofs: list[Any]) -> None:
+        _, session = self._mixing(event.sender, round_, attempt)
+        there = bool(layers) and layers[-1] in session.found
+        require(not there or not session.distinct, "agreement", "says no-go, and her packet is in the batch")
+
+    def _unlock(self, event: Event, round_: int, attempt: int, key: bytes, sealed: bytes) -> None:
+        state, session = self._mixing(event.sender, round_, attempt)
+        both = event.sender in session.relays and event.receiver in session.relays and event.sender != event.receiver
+        require(both, "relays", "a key goes from relay to relay")
+        agreed = sum((user, event.sender) in state.gos for user in session.members)
+        everyone = agreed == len(session.members)
+        require(everyone, "nothing_opened_early", f"released with {agreed} gos of {len(session.members)}")
+        require(event.sender not in state.halted, "nothing_opened_early", "halted, and releases all the same")
+        require((event.sender, event.receiver) not in state.keys, "nothing_opened_early", "releases again")
+        same = {commitment for (relay, _), commitment in state.keys.items() if relay == event.sender} <= {sealed}
+        require(same, "draws", "commits to two nonces")
+        state.keys[event.sender, event.receiver] = sealed
+
+    def _reveal(self, event: Event, round_: int, attempt: int, nonce: bytes) -> None:
+        state, session = self._mixing(event.sender, round_, attempt)
+        pair = event.sender, event.receiver
+        require(pair in state.keys and pair not in state.revealed, "draws", "opens before it committed, or again")
+        others = [relay for relay in session.relays if relay != event.sender]
+        require(
+            all((relay, event.sender) in state.keys for relay in others), "draws", "opens before all have committed"
+        )
+        name = round_, session.cluster, attempt
+        require(commitment(*name, event.sender, nonce) == state.keys[pair], "draws", "opens what it did not commit to")
+        if self._secrets is not None:
+            expected = draw_nonce(self._secrets, *name, session.relays.index(event.sender))
+            require(nonce == expected, "coins", "not the nonce of the seed")
+        state.revealed.add(pair)
+        state.nonces[event.sender] = nonce
+
+    def _drawn(self, event: Event, round_: int, attempt: int, label: int) -> None:
+        user = event.receiver
+        state, session = self._mixing(user, round_, attempt)
+        place = session.place_of(user)
+        require(place is not None and event.sender == session.dealer_of(place), "relays", "is told by another relay")
+        assert place is not None
+        turn = self._turn(user, round_, "draws", user in self._missing)
+        require(turn.answer < 0, "draws", "is told twice")
+        require(0 <= label < self._parameters.labels, "shape", f"label {label}")
+        require(self._may_deal(state, session, event.sender), "draws", "deals before all nonces are known")
+        turn.answer, turn.answered_at = label, event.time
+        if state.places is None:
+            nonces = [state.nonces.get(relay) or b"" for relay in session.relays]
+            if len(session.relays) == 1:  # who tells nobody: only the seed knows its nonce
+                if self._secrets is None:
+                    return
+                nonces = [draw_nonce(self._secrets, *session.name, 0)]
+            state.places = drawn_places(nonces, len(session.members)).tolist()
+        drawn = state.places[place]
+        require(state.told.setdefault(drawn, label) == label, "draws", f"place {drawn} holds another label")
+        if self._secrets is not None:
+            self._require_source(state, session, drawn, label)
+
+    def _require_source(self, state: _Attempt, session: Session, drawn: int, label: int) -> None:
+        """In a seeded simulation it is known whose packet stands there."""
+        packet = state.batches[len(session.relays)][drawn]
+        last = {
+            self._looks(session.round, session.attempt, user, len(session.relays)): user for user in session.members
+        }
+        source = last[packet]
+        flip_round = 0 if self._parameters.noise == "sticky" else session.round
+        known = self._noisy[flip_round]
+        before = known.get(source)
+        require(before in (None, label), "same_answer", f"user {source} deposited {label}, but {before} before")
+        known[source] = label
+        if self._truth is not None and before is None:
+            self.sample.flip(self._truth[source], label, self._parameters.labels)
+        self._expected.noisy(source, flip_round, label)
+
+    def _may_deal(self, state: _Attempt, session: Session, relay: int) -> bool:
+        others = [other for other in session.relays if other != relay]
+        if not others:
+            agreed = sum((user, relay) in state.gos for user in session.members)
+            return agreed == len(session.members)
+        return all((other, relay) in state.revealed for other in others)
+
+    # Giving up.
+
+    def _halt(self, event: Event, round_: int, cluster: int, attempt: int, named: list[Any], reason: str) -> None:
+        state, session = self._mixing(event.sender, round_, attempt)
+        require(event.sender in session.relays, "relays", "halts and is no relay")
+        released = any(relay == event.sender for relay, _ in state.keys)
+        require(not released, "nothing_opened_early", "released, and halts all the same")
+        state.halted.add(event.sender)
+
+    def _stop(self, event: Event, round_: int, cluster: int, attempt: int, again: bool) -> None:
+        require(cluster in self._rosters and round_ == self._round, "commitments", "stops what is not under way")
+        require(attempt == self._ended.get((round_, cluster), 0), "commitments", f"attempt {attempt} is not under way")
+        if again:
+            self._ended[round_, cluster] = attempt + 1
+        else:
+            self._stopped[round_, cluster] = event.time
+
+    def _done(self, event: Event, round_: int, outcome: str) -> None:
+        member = self._members.get(event.sender)
+        stopped = None if member is None else self._stopped.get((round_, member.cluster))
+        if outcome != "abstained" or stopped is None or not self._takes_part(event.sender):
+            super()._done(event, round_, outcome)
+            return
+        turn = self._turn(event.sender, round_, "done_once", event.sender in self._missing)
+        require(not turn.said, "done_once", "is done again")
+        self._timing.follows(event, stopped, "the stop", round_ < self._round)
+        turn.said = outcome
+        if round_ == self._round:
+            self._timing.done(event)
+
+    # Finding things.
+
+    def _attempt(self, round_: int, cluster: int, attempt: int, invariant: str) -> _Attempt:
+        require(
+            cluster in self._rosters and 0 <= round_ <= self._round, invariant, f"cluster {cluster}, round {round_}"
+        )
+        return self._attempts.setdefault((round_, cluster, attempt), _Attempt())
+
+    def _state(self, user: int, round_: int, attempt: int) -> _Attempt:
+        member = self._rostered(user, "commitments")
+        return self._attempt(round_, member.cluster, attempt, "commitments")
+
+    def _mixing(self, user: int, round_: int, attempt: int) -> tuple[_Attempt, Session]:
+        state = self._state(user, round_, attempt)
+        require(state.session is not None, "relays", "nobody knows the relays yet")
+        assert state.session is not None
+        require(state.session.place_of(user) is not None, "relays", f"user {user} is no member of this attempt")
+        return state, state.session
+
+    def _looks(self, round_: int, attempt: int, user: int, step: int) -> bytes:
+        """A member's packet after so many relays, in a seeded simulation."""
+        assert self._secrets is not None
+        secret = self._secrets.of(Secret.SEAL, round_, attempt, user)
+        return expanded(b"looks", secret, TOKEN * (step + 1))[TOKEN * step :]
+
+    def _end_round(self, round_: int, waiting: list[int]) -> None:
+        super()._end_round(round_, waiting)
+        if not self._missing:
+            self._attempts = {name: state for name, state in self._attempts.items() if name[0] == round_}
+
+
+_MIXING: dict[str, Callable[..., None]] = {
+    "commit": MixedChecker._commit,
+    "committed": MixedChecker._committed,
+    "open": MixedChecker._open,
+    "opened": MixedChecker._opened,
+    "deposit": MixedChecker._deposit,
+    "batch": MixedChecker._batch,
+    "passed": MixedChecker._passed,
+    "go": MixedChecker._go,
+    "nogo": MixedChecker._no_go,
+    "unlock": MixedChecker._unlock,
+    "reveal": MixedChecker._reveal,
+    "drawn": MixedChecker._drawn,
+    "halt": MixedChecker._halt,
+    "stop": MixedChecker._stop,
+    "done": MixedChecker._done,
+    "ask": MixedChecker._foreign,
+    "answer": MixedChecker._foreign,
+}
+MixedChecker.checks = CHECKS | _MIXING
