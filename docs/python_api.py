@@ -34,6 +34,7 @@ NAMES = {
     "p2p_labeldp.runs": ("Summary", "read_summary"),
     "p2p_labeldp.audit": ("audit_runs", "Audit"),
     "p2p_labeldp.adversaries": ("judge", "GameResult", "reconstruct", "Reconstruction", "Attack", "Bounds"),
+    "p2p_labeldp.plugins": ("Plugin", "NewAdversary", "NewMechanism", "NewDataSet", "load_plugins"),
 }  # fmt: skip
 """What is meant to stay, in the order in which a reader meets it."""
 

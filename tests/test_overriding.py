@@ -7,7 +7,7 @@ import pytest
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import make_plan
 from p2p_labeldp.scenario import parse_scenario
-from p2p_labeldp.scenario.entries import Liars, Loss, Silent
+from p2p_labeldp.scenario.entries import Liars, Loss, Observer, Silent
 
 POISONED = """
 [[adversaries]]
@@ -28,6 +28,7 @@ def test_an_entry_is_changed_by_its_kind_or_by_its_position() -> None:
 
 def test_an_entry_that_is_not_there_is_added() -> None:
     assert adversaries("adversaries[silent].users=[3, 4]") == (Liars(count=5, label=0), Silent(users=(3, 4)))
+    assert adversaries("adversaries[observer].kind=observer", text="") == (Observer(),)
     both = parse_scenario("", "it", ["faults[loss].probability=.2", "faults[loss].start=1"])
     assert both.faults == (Loss(probability=0.2, start=1.0),)
 
@@ -56,6 +57,7 @@ def test_what_was_set_reads_back_from_the_resolved_scenario() -> None:
         ("adversaries[0].count=1", "there is no adversaries[0]"),
         ("adversaries[liars].cuont=1", "did you mean count?"),
         ("adversaries[liars].fraction=2", "fraction = 2 is not allowed; it must be a number from 0 to 1"),
+        ("adversaries[liars].kind=silent", 'kind = "silent" is not allowed; the entry is liars'),
         ("adversaries[liars]=1", "adversaries[curious_peers].KEY=VALUE"),
         ("faults.loss=1", "faults[delay].KEY=VALUE"),
         ("faults[partition].start=2", "names no users"),

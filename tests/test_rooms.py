@@ -13,7 +13,7 @@ import p2p_labeldp
 
 ROOMS = (
     "errors", "streams", "scenario", "data", "privacy", "mechanisms", "learning", "protocol", "network", "audit",
-    "adversaries", "engines", "runs", "experiments", "estimator", "deployment", "reporting", "cli",
+    "adversaries", "plugins", "engines", "runs", "experiments", "estimator", "deployment", "reporting", "cli",
 )  # fmt: skip
 PACKAGE = Path(p2p_labeldp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -421,7 +421,7 @@ def values_of(item: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
     rule = item.metadata["rule"]
     match rule:
         case OneOf():
-            return st.sampled_from(rule.choices)
+            return st.sampled_from(tuple(rule.choices))
         case Switch():
             return st.booleans()
         case Whole():

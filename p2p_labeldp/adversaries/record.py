@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.attacks import Attack
 from p2p_labeldp.privacy import View
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
@@ -96,5 +97,10 @@ class Adversary:
     """How many users are drawn for an entry that names none: a count, or a fraction."""
     beside_victim: bool = False
     """Whether its users are drawn from the victim's cluster."""
+    flips_hold: bool = False
+    """Where it misbehaves: whether every user still flips her label once, as the account of the flips alone assumes.
+    Nothing is guaranteed otherwise."""
+    attacks: tuple[Attack, ...] = ()
+    """Attacks of its own, played on what it sees beside the best there is."""
     alone: str = ""
     """The party that it is, where there is one of a kind: the coordinator or the learner."""

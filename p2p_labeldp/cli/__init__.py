@@ -35,6 +35,7 @@ from p2p_labeldp.cli import (
     sweep,
     threats,
 )
+from p2p_labeldp.cli.plugging import with_plugins
 from p2p_labeldp.errors import RequestError, RunError
 
 _INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt with
@@ -62,7 +63,12 @@ app.command("node")(node.command)
 app.command("scenarios")(scenarios.command)
 app.command("new")(new.command)
 app.add_typer(certs.app, name="certs", short_help=certs.app.info.help)
-for _command in app.registered_commands:  # whole sentences in the list of commands, however narrow it is
+_WITHOUT = ("account", "calibrate", "schema", "divide")  # they read no scenario
+for _command in app.registered_commands:
+    assert _command.callback is not None
+    if _command.name not in _WITHOUT:
+        _command.callback = with_plugins(_command.callback)
+    # Whole sentences in the list of commands, however narrow it is.
     _command.short_help = (inspect.getdoc(_command.callback) or "").partition("\n\n")[0]
 
 

@@ -100,8 +100,7 @@ def _measured(context: Context, part: Assignment) -> Row:
     record = adversary_of(entry)
     measured, view = record.measured(entry), record.view(entry)
     if measured is Measured.PUSHED:
-        assert isinstance(entry, entries.Liars)
-        return _pushed(context, part, entry)
+        return _pushed(context, part)
     if measured is Measured.PLAYED:
         return _active(context, part)
     if measured is Measured.WATCHED:
@@ -115,12 +114,12 @@ def _watched(context: Context, part: Assignment, view: View) -> Row:
     """The game of a view, in the cluster that it tells most about."""
     if view == View.COALITION:
         size, colluders = _worst_coalition(context, part)
-        return _passive(context, view, size, colluders)
+        return _passive(context, part, view, size, colluders)
     if part.victim is not None:
-        return _passive(context, view, len(context.cluster(part.victim)))
+        return _passive(context, part, view, len(context.cluster(part.victim)))
     # Nobody is asked in a cluster of one, and on the wire there is nothing of it to see but its reports.
     least = 2 if view in (View.PEER, View.EAVESDROPPER) else 1
-    return _passive(context, view, _smallest(context, least))
+    return _passive(context, part, view, _smallest(context, least))
 
 
 def _sizes(context: Context) -> Labels:
@@ -147,14 +146,16 @@ def _worst_coalition(context: Context, part: Assignment) -> tuple[int, int]:
     return worst.cluster_size or 0, worst.colluders or 0
 
 
-def _passive(context: Context, view: View, size: int, colluders: int = 0) -> Row:
+def _passive(context: Context, part: Assignment, view: View, size: int, colluders: int = 0) -> Row:
     if size < max(1, context.parameters.minimum_size):
         return {"note": "there is nobody to see: all abstained, or none shares a cluster with them"}
     parameters = dataclasses.replace(context.parameters, minimum_size=1)
     trials = min(TRIALS, max(FEWEST, 4_000_000 // size))
     game = Game(view, size, parameters, trials, context.seed, colluders)
-    results = play_each(game, (OPTIMAL, *SIMPLE))
-    row = _row(results[OPTIMAL], size, (results[name] for name in SIMPLE))
+    others = (*SIMPLE, *(attack.name for attack in adversary_of(part.entry).attacks))
+    results = play_each(game, (OPTIMAL, *others))
+    row = _row(results[OPTIMAL], size, (results[name] for name in others))
+    row["beaten"] = tuple(dict.fromkeys(beaten for found in results.values() for beaten in found.beaten))
     return row | ({"colluders": colluders} if view == View.COALITION else {})
 
 
@@ -264,13 +265,14 @@ def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
     }
 
 
-def _pushed(context: Context, part: Assignment, entry: entries.Liars) -> Row:
+def _pushed(context: Context, part: Assignment) -> Row:
     """The pushed label's share in the clusters of liars, with and without them, and what the model loses."""
-    label, honest = entry.label, context.executed.again()
+    entry, honest = part.entry, context.executed.again()
+    label, only = getattr(entry, "label", 0), getattr(entry, "cluster", entries.NOBODY)
     clusters = context.outcome.clusters
     touched = np.unique(clusters[np.array(part.members, dtype=np.int64)])
-    if entry.cluster != entries.NOBODY:
-        touched = touched[touched == entry.cluster]
+    if only != entries.NOBODY:
+        touched = touched[touched == only]
 
     def share(outcome: Outcome) -> float | None:
         users = np.concatenate([users for users, _ in outcome.rounds])
@@ -280,7 +282,7 @@ def _pushed(context: Context, part: Assignment, entry: entries.Liars) -> Row:
 
     return {
         "pushes": True,
-        "pushed_label": label if entry.lie == "label" else None,
+        "pushed_label": label if getattr(entry, "lie", "label") == "label" else None,
         "share": share(context.outcome),
         "honest_share": share(honest),
         "honest_accuracy": context.accuracy(honest),

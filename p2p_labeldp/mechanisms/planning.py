@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.plan import Mechanism, Plan, Request
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request
+from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.scenario import MECHANISMS
+from p2p_labeldp.scenario.outside import added
 
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 700.0  # beyond, 1 - lambda or e^epsilon leaves what float64 can tell
 
@@ -19,7 +20,10 @@ def mechanism_of(kind: str) -> Mechanism:
     """The record of the mechanism that ``mechanism.kind`` calls so."""
     if kind not in MECHANISMS:
         raise RequestError(f"mechanism.kind is {kind!r}; one of {', '.join(MECHANISMS)}")
-    found: Mechanism = importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM
+    outside = added("mechanism", kind)
+    found: Mechanism = (
+        importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM if outside is None else outside.record
+    )
     return found
 
 
@@ -63,4 +67,27 @@ def make_plan(
     taking_part = [size for size in everyone if size >= max(1, shared.minimum_size)]
     distinct = tuple(sorted(set(taking_part)))
     asked = float(epsilon) if epsilon else None
-    return record.plan(Request(kind, labels, distinct, sum(taking_part), asked, float(delta), shared, options))
+    plan = record.plan(Request(kind, labels, distinct, sum(taking_part), asked, float(delta), shared, options))
+    outside = added("mechanism", kind)
+    return plan if outside is None else _checked(plan, record, f"plugin {outside.plugin}: mechanism {kind}")
+
+
+def _checked(plan: Plan, record: Mechanism, where: str) -> Plan:
+    """A plugin's plan, as far as what it states can be told from what users and learners will do."""
+    if not isinstance(plan, Plan) or plan.trust != record.trust:
+        raise RequestError(f"{where}: its plan must be a Plan that trusts whom its record does")
+    if plan.stating is None and not {View.LEARNER, View.MODEL} & set(plan.privacy):
+        raise RequestError(f"{where}: its plan states no guarantee against the learner, nor of the model")
+    if (plan.work is not None) != (plan.holder in (Holder.CURATOR, Holder.SHUFFLER)):
+        raise RequestError(f"{where}: a curator or a shuffler, and nobody else, has work to do")
+    if plan.holder is Holder.LEARNER and View.LEARNER in plan.privacy:
+        # She is sent each user's label by herself, flipped or not: what that spends is known exactly.
+        stated = plan.privacy[View.LEARNER]
+        flips = account(View.AUDITOR, plan.parameters, cluster_size=1)
+        if stated.delta < flips.get_delta(stated.epsilon).delta:
+            spent = flips.get_epsilon(stated.delta).epsilon
+            raise RequestError(
+                f"{where}: states epsilon {stated.epsilon:.6g} at delta {stated.delta:g} against the learner, but "
+                f"labels flipped with alpha {plan.parameters.alpha:g} spend {spent:.6g}"
+            )
+    return plan

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.kinds import adversary_called
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
 from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, Parameters, View, account
@@ -112,6 +113,11 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
     if FRESH in kinds:
         return nothing_guaranteed(
             found.delta, "some users make new noise for every asker, which protects nobody's label for long"
+        )
+    unknown = [kind for kind in kinds if not adversary_called(kind).flips_hold]
+    if unknown:
+        return nothing_guaranteed(
+            found.delta, f"nothing says that users still flip their labels once beside {', '.join(unknown)}"
         )
     if kinds:
         table = flips_alone(

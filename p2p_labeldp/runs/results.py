@@ -7,6 +7,7 @@ import importlib.metadata
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from p2p_labeldp.runs.model_card import model_card
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.runs.summary import Fault, Sizes, Summary
 from p2p_labeldp.scenario import MODELS, Scenario
+from p2p_labeldp.scenario.outside import added
 from p2p_labeldp.streams import Purpose
 
 PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")
@@ -78,13 +80,20 @@ def stated(resolved: Resolved, warnings: Sequence[str] = ()) -> dict[str, Any]:
         "trust": plan.trust,
         "alpha": plan.parameters.alpha,
         "target_epsilon": resolved.target,
-        "warnings": (*warnings, *_of_the_model(scenario), *_of_the_seed(scenario)),
+        "warnings": (*warnings, *_of_plugins(plan.kind), *_of_the_model(scenario), *_of_the_seed(scenario)),
     }
 
 
 def _of_the_model(scenario: Scenario) -> tuple[str, ...]:
     name = scenario.learner.model
     return () if name in MODELS else (f"no file keeps the model: there is no safe format of {name}",)
+
+
+def _of_plugins(kind: str) -> tuple[str, ...]:
+    outside = added("mechanism", kind)
+    if outside is None:
+        return ()
+    return (f"the guarantee of {kind} is what plugin {Path(outside.plugin).name} states",)
 
 
 def _of_the_seed(scenario: Scenario) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from p2p_labeldp.scenario.engines import ENGINES, Engine, Hosting
 from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
 from p2p_labeldp.scenario.overriding import make_entry
 from p2p_labeldp.scenario.reading import (
-    SECTIONS,
     check_override,
     documentation,
     entry_documentation,
@@ -27,16 +26,19 @@ from p2p_labeldp.scenario.sections import (
     MAX_RELAYS,
     MECHANISMS,
     MODELS,
+    SECTIONS,
     TARGETS,
     Clusters,
     Coins,
     Data,
     Defences,
     Deployment,
+    Examples,
     Learner,
     Mechanism,
     Network,
     Privacy,
+    Reads,
 )
 from p2p_labeldp.scenario.whole import Scenario
 
@@ -61,6 +63,7 @@ __all__ = [
     "Deployment",
     "Engine",
     "Entry",
+    "Examples",
     "Hosting",
     "Ids",
     "Learner",
@@ -69,6 +72,7 @@ __all__ = [
     "Number",
     "OneOf",
     "Privacy",
+    "Reads",
     "Scenario",
     "Schema",
     "Switch",

@@ -35,8 +35,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class _Some(Entry):
-    """Concerns some users."""
+class SomeUsers(Entry):
+    """An entry that concerns some users."""
 
     users: tuple[int, ...] = key((), Ids(), "these users")
     count: int = key(0, Whole(0), "so many users, drawn from the seed")
@@ -56,7 +56,7 @@ class _Some(Entry):
 
 
 @dataclass(frozen=True)
-class _Window(_Some):
+class _Window(SomeUsers):
     """Holds from one moment to another."""
 
     start: float = key(0.0, Number(0), "from this virtual second on")
@@ -114,7 +114,7 @@ class Partition(_Window):
 
 
 @dataclass(frozen=True)
-class Crash(_Some):
+class Crash(SomeUsers):
     """These users stop, and may come back as they were: their journals keep what they did."""
 
     name: ClassVar[str] = "crash"
@@ -132,7 +132,7 @@ class Churn(_Window):
 
 
 @dataclass(frozen=True)
-class Slow(_Some):
+class Slow(SomeUsers):
     """These users take their time with every message."""
 
     name: ClassVar[str] = "slow"
@@ -145,21 +145,21 @@ FAULTS: dict[str, type[Entry]] = {
 
 
 @dataclass(frozen=True)
-class _Targeted(_Some):
+class _Targeted(SomeUsers):
     """Some users, against one."""
 
     victim: int = key(0, Whole(0), "the user they are after")
 
 
 @dataclass(frozen=True)
-class CuriousPeers(_Some):
+class CuriousPeers(SomeUsers):
     """Honest users who look at what they were told, each for herself."""
 
     name: ClassVar[str] = "curious_peers"
 
 
 @dataclass(frozen=True)
-class Collusion(_Some):
+class Collusion(SomeUsers):
     """Honest but curious users who pool what they saw with the learner."""
 
     name: ClassVar[str] = "collusion"
@@ -203,7 +203,7 @@ class Observer(Entry):
 
 
 @dataclass(frozen=True)
-class Liars(_Some):
+class Liars(SomeUsers):
     """Users who push a label: in their answers, in their reports, or in both."""
 
     name: ClassVar[str] = "liars"
@@ -215,7 +215,7 @@ class Liars(_Some):
 
 
 @dataclass(frozen=True)
-class TwoFaced(_Some):
+class TwoFaced(SomeUsers):
     """Users who answer different askers differently."""
 
     name: ClassVar[str] = "two_faced"
@@ -230,14 +230,14 @@ class RepeatAskers(_Targeted):
 
 
 @dataclass(frozen=True)
-class Silent(_Some):
+class Silent(SomeUsers):
     """Users who never answer."""
 
     name: ClassVar[str] = "silent"
 
 
 @dataclass(frozen=True)
-class FreshAnswers(_Some):
+class FreshAnswers(SomeUsers):
     """Users with the classic bug: new noise for every asker. The colluders of the learner average it away."""
 
     name: ClassVar[str] = "fresh_answers"

@@ -83,7 +83,12 @@ def entry_key(dotted: str) -> EntryKey | None:
 
 def entry_value(key: EntryKey, text: str, entries: Sequence[Entry]) -> Any:
     """What was typed for a key of one of these entries, checked by its rule."""
-    return _value(cls := _class_of(key, entries), key.name, typed_value(_item(cls, key.name), text))
+    cls = _class_of(key, entries)
+    if key.name == ARRAYS[key.array][0]:  # its kind, which is a way to add one that has no other keys
+        if text.strip() != cls.name:
+            raise RequestError(f"{key.name} = {show(text.strip())} is not allowed; the entry is {cls.name}")
+        return cls.name
+    return _value(cls, key.name, typed_value(_item(cls, key.name), text))
 
 
 def _class_of(key: EntryKey, entries: Sequence[Entry]) -> type[Entry]:
@@ -114,7 +119,8 @@ def overridden(array: str, entries: Sequence[Entry], asked: Iterable[tuple[Entry
         if place is None:
             place = added.setdefault(key.which, len(entries) + len(added))
             classes[place] = _kind(array, key.which)
-        tables.setdefault(place, {})[key.name] = value
+        if key.name != ARRAYS[array][0]:
+            tables.setdefault(place, {})[key.name] = value
     found = []
     for place, cls in classes.items():
         own = entries[place].as_table() if place < len(entries) else {}

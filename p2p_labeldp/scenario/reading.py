@@ -13,28 +13,9 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.overriding import EntryKey, entry_key, entry_value, make_entry, overridden
 from p2p_labeldp.scenario.schema import Schema
-from p2p_labeldp.scenario.sections import (
-    Clusters,
-    Coins,
-    Data,
-    Defences,
-    Deployment,
-    Learner,
-    Mechanism,
-    Network,
-    Privacy,
-)
+from p2p_labeldp.scenario.sections import SECTIONS
 from p2p_labeldp.scenario.values import allowed, typed_value
 from p2p_labeldp.scenario.whole import Scenario
-
-SECTIONS: dict[str, type] = {
-    "data": Data, "clusters": Clusters, "mechanism": Mechanism, "learner": Learner,
-    "privacy": Privacy,
-    "coins": Coins,
-    "network": Network,
-    "defences": Defences,
-    "deployment": Deployment,
-}  # fmt: skip
 
 
 def documentation() -> Iterator[tuple[str, Any, str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,7 +45,8 @@ class Whole:
 
 @dataclass(frozen=True)
 class OneOf:
-    choices: tuple[str, ...]
+    choices: Collection[str]
+    """A collection that plugins add to may grow."""
 
     def allows(self, value: Any) -> bool:
         return value in self.choices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
 from p2p_labeldp.scenario.schema import NO_SCHEMA, Schema, SchemaTable
@@ -40,7 +41,7 @@ TARGETS = ("class", "parity", "early", "any")
 class Data:
     """Which labelled examples the users hold."""
 
-    name: str = key("digits", OneOf(tuple(DATA_SETS)), "the data set")
+    name: str = key("digits", OneOf(DATA_SETS), "the data set")
     users: int = key(0, Whole(0), "how many users, each with one training example; 0 takes all there are")
     test_fraction: float = key(0.2, Number(0.01, 0.9), "share held out where no test set is fixed")
     target: str = key("class", OneOf(TARGETS), "which label: every class, or a two-label question")
@@ -123,7 +124,7 @@ MECHANISMS = {
 class Mechanism:
     """How labels are made noisy: Algorithm 2 of the paper, or something to compare it with."""
 
-    kind: str = key("peer_to_peer", OneOf(tuple(MECHANISMS)), "the mechanism")
+    kind: str = key("peer_to_peer", OneOf(MECHANISMS), "the mechanism")
     alpha: float = key(
         0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle, subsampled_rr)"
     )
@@ -253,3 +254,17 @@ class Deployment:
         3.0, Number(0.1, 3600), "seconds without another host after which shares are dealt, where hosts = 0"
     )
     away_limit: float = key(60.0, Number(0.1), "seconds a node may stay away before the others go on without it")
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "data": Data,
+    "clusters": Clusters,
+    "mechanism": Mechanism,
+    "learner": Learner,
+    "privacy": Privacy,
+    "coins": Coins,
+    "network": Network,
+    "defences": Defences,
+    "deployment": Deployment,
+}
+"""By name; a plugin puts a class with more keys in place of one."""

@@ -14,6 +14,7 @@ from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
     MECHANISMS,
+    SECTIONS,
     Clusters,
     Coins,
     Data,
@@ -30,15 +31,15 @@ from p2p_labeldp.scenario.sections import (
 class Scenario:
     """Everything a run depends on."""
 
-    data: Data = field(default_factory=Data)
-    clusters: Clusters = field(default_factory=Clusters)
-    mechanism: Mechanism = field(default_factory=Mechanism)
-    learner: Learner = field(default_factory=Learner)
-    privacy: Privacy = field(default_factory=Privacy)
-    coins: Coins = field(default_factory=Coins)
-    network: Network = field(default_factory=Network)
-    defences: Defences = field(default_factory=Defences)
-    deployment: Deployment = field(default_factory=Deployment)
+    data: Data = field(default_factory=lambda: SECTIONS["data"]())
+    clusters: Clusters = field(default_factory=lambda: SECTIONS["clusters"]())
+    mechanism: Mechanism = field(default_factory=lambda: SECTIONS["mechanism"]())
+    learner: Learner = field(default_factory=lambda: SECTIONS["learner"]())
+    privacy: Privacy = field(default_factory=lambda: SECTIONS["privacy"]())
+    coins: Coins = field(default_factory=lambda: SECTIONS["coins"]())
+    network: Network = field(default_factory=lambda: SECTIONS["network"]())
+    defences: Defences = field(default_factory=lambda: SECTIONS["defences"]())
+    deployment: Deployment = field(default_factory=lambda: SECTIONS["deployment"]())
     faults: tuple[Entry, ...] = ()
     adversaries: tuple[Entry, ...] = ()
 

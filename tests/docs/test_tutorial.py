@@ -26,16 +26,28 @@ one
 """
 
 
-def test_the_tutorial_is_true(tmp_path: Path) -> None:
-    steps = list(sessions.steps_of((DOCS / "tutorial.md").read_text(encoding="utf-8")))
-    assert sum(not step.name for step in steps) >= 10
+def play(document: str, place: Path) -> int:
+    """Perform every step of a document; how many commands there were."""
+    steps = list(sessions.steps_of((DOCS / document).read_text(encoding="utf-8")))
     for step in steps:
-        printed = sessions.perform(step, tmp_path)
+        printed = sessions.perform(step, place)
         assert step.name or sessions.agrees(step, printed), (
-            f"$ {step.text}\n{printed}\nbut the tutorial says\n{step.printed}"
+            f"$ {step.text}\n{printed}\nbut the document says\n{step.printed}"
         )
+    return sum(not step.name for step in steps)
+
+
+def test_the_tutorial_is_true(tmp_path: Path) -> None:
+    assert play("tutorial.md", tmp_path) >= 10
     assert (tmp_path / "runs" / "first" / "report.html").exists()
     assert (tmp_path / "runs" / "question" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_the_tutorial_of_attackers_is_true_and_writes_one_in_twenty_lines(tmp_path: Path) -> None:
+    assert play("own-attacker.md", tmp_path) >= 6
+    written = (tmp_path / "hesitant.py").read_text(encoding="utf-8").partition("@dataclass")[2]
+    assert len([line for line in written.splitlines() if line.strip()]) <= 20
 
 
 def test_files_are_written_and_commands_are_run_and_compared(tmp_path: Path) -> None:

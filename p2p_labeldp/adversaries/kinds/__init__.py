@@ -6,10 +6,21 @@ import importlib
 
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.scenario import ADVERSARIES, Entry
+from p2p_labeldp.scenario.outside import added
 
 
 def adversary_of(entry: Entry) -> Adversary:
     """The record of an entry's kind."""
-    assert entry.name in ADVERSARIES, entry.name
-    found: Adversary = importlib.import_module(f"p2p_labeldp.adversaries.kinds.{entry.name}").ADVERSARY
+    return adversary_called(entry.name)
+
+
+def adversary_called(kind: str) -> Adversary:
+    """The record of the kind that ``[[adversaries]]`` calls so."""
+    assert kind in ADVERSARIES, kind
+    outside = added("adversary", kind)
+    found: Adversary = (
+        importlib.import_module(f"p2p_labeldp.adversaries.kinds.{kind}").ADVERSARY
+        if outside is None
+        else outside.record
+    )
     return found

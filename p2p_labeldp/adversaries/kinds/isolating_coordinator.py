@@ -46,4 +46,5 @@ ADVERSARY = Adversary(
     install=install,
     wanted=wanted,
     alone="coordinator",
+    flips_hold=True,
 )

@@ -17,4 +17,5 @@ ADVERSARY = Adversary(
     lambda entry: Measured.PUSHED,
     replaces=lambda setup, scenario, entry, honest, moved: Liar(honest.id, honest.label, honest.host, entry),
     install=check,
+    flips_hold=True,
 )

@@ -11,4 +11,5 @@ ADVERSARY = Adversary(
         honest.id, honest.label, honest.host, moved(entry.victim), entry.times
     ),
     beside_victim=True,
+    flips_hold=True,
 )

@@ -9,4 +9,4 @@ def install(setup: Setup, scenario: Scenario, assignment: Assignment) -> None:
     setup.learner = Replayer(setup.learner, getattr(assignment.entry, "times", 1))
 
 
-ADVERSARY = Adversary(lambda entry: Measured.NOTED, install=install, alone="learner")
+ADVERSARY = Adversary(lambda entry: Measured.NOTED, install=install, alone="learner", flips_hold=True)

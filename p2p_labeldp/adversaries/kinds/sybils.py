@@ -20,4 +20,5 @@ ADVERSARY = Adversary(
         honest.id, honest.label, honest.host, Features(setup.population.features[moved(entry.victim)])
     ),
     install=check,
+    flips_hold=True,
 )

@@ -6,24 +6,25 @@ from collections.abc import Callable
 
 from p2p_labeldp.scenario import DATA_SETS, MECHANISMS, Scenario
 
-_DATA = {
-    f"data.{key}": tuple(name for name, examples in DATA_SETS.items() if key in examples.keys)
-    for key in dict.fromkeys(key for examples in DATA_SETS.values() for key in examples.keys)
-}
-_KINDS = {
-    f"mechanism.{key}": tuple(kind for kind, reads in MECHANISMS.items() if key in reads.keys)
-    for key in dict.fromkeys(key for reads in MECHANISMS.values() for key in reads.keys)
-} | {"learner.correct_flips": tuple(kind for kind, reads in MECHANISMS.items() if reads.flips)}
-"""Which data sets and mechanisms a key is read for, where not for all."""
+
+def _readers(key: str) -> tuple[str, ...]:
+    """Which data sets or mechanisms a key is read for, where not for all; plugins may have added some."""
+    section, _, name = key.partition(".")
+    if key == "learner.correct_flips":
+        return tuple(kind for kind, reads in MECHANISMS.items() if reads.flips)
+    if section == "data":
+        return tuple(data for data, examples in DATA_SETS.items() if name in examples.keys)
+    return tuple(kind for kind, reads in MECHANISMS.items() if name in reads.keys) if section == "mechanism" else ()
 
 
 def why_idle(key: str, scenario: Scenario) -> str:
     """Why a run of this scenario would be the same with any other value of the key; empty where it might not be."""
-    data, kind = scenario.data.name, scenario.mechanism.kind
-    if key in _DATA and data not in _DATA[key]:
-        return f"it is for data.name = {_either(_DATA[key])}, not {data}"
-    if key in _KINDS and kind not in _KINDS[key]:
-        return f"it is for mechanism.kind = {_either(_KINDS[key])}, not {kind}"
+    named, chosen = ("data.name", scenario.data.name)
+    if not key.startswith("data."):
+        named, chosen = ("mechanism.kind", scenario.mechanism.kind)
+    readers = _readers(key)
+    if readers and chosen not in readers:
+        return f"it is for {named} = {_either(readers)}, not {chosen}"
     return _OTHERS[key](scenario) if key in _OTHERS else ""
 
 

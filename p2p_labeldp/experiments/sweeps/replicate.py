@@ -15,6 +15,7 @@ from p2p_labeldp.engines.dask_cluster import versions
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.experiments.sweeps.inputs import Digests, difference
+from p2p_labeldp.plugins import load_plugins
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.results import SEEDED
 from p2p_labeldp.runs.summary import Attack, Summary
@@ -61,6 +62,7 @@ def replicate(
         wrong = next(f"{name} {found}" for name, found in versions().items() if found != needed.versions[name])
         return {"reason": f"a worker that came later has {wrong}; results might differ"}
     try:
+        load_plugins()
         wrong = difference(scenario.data, data_dir, needed.files) if needed is not None else ""
         if wrong:
             return {"reason": wrong}

@@ -26,6 +26,7 @@ from typing import Any
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.sweeps.plan import Job
 from p2p_labeldp.experiments.sweeps.replicate import Needed, replicate
+from p2p_labeldp.plugins import load_plugins
 
 AHEAD = 2  # jobs sent for each worker, so that none waits for its next one
 DIED = "its worker process died: killed, or out of memory"
@@ -129,6 +130,7 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    load_plugins()  # scenarios that come may hold a plugin's classes
 
 
 @contextlib.contextmanager
