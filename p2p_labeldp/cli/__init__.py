@@ -25,6 +25,7 @@ from p2p_labeldp.cli import (
     certs,
     compare,
     deploy,
+    divide,
     new,
     node,
     predict,
@@ -58,6 +59,7 @@ app.command("audit")(audit.command)
 app.command("report")(report.command)
 app.command("schema")(schema.command)
 app.command("predict")(predict.command)
+app.command("divide")(divide.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)
 app.command("scenarios")(scenarios.command)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from p2p_labeldp.cli.deployment import tell_withheld, with_deployment, with_settings
-from p2p_labeldp.cli.output import DataDir, ScenarioArgument, Seed, Settings, find_scenario
+from p2p_labeldp.cli.output import ScenarioArgument, Seed, Settings, find_scenario
 from p2p_labeldp.errors import RequestError
 
 
@@ -17,12 +17,18 @@ def command(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="coordinator, learner, auditor or users.")],
     scenario: ScenarioArgument,
     seed: Seed = None,
-    data_dir: DataDir = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="A user host's own rows, a CSV file.", envvar="P2P_LABELDP_ROWS")
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="The learner's own test examples, if it has any.", envvar="P2P_LABELDP_TEST")
+    ] = None,
     settings: Settings = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where a learner or auditor leaves results, {run} being the run's name; if not given, in --state.",
+            help="Where a learner or auditor leaves results, {run} being the run's name; if not given, in --state. "
+            "Where a user host that asks for the model puts it.",
             envvar="P2P_LABELDP_OUT",
         ),
     ] = None,
@@ -38,4 +44,4 @@ def command(
             raise RequestError(f"deployment.{name} is missing; --{name} names the folder")
     from p2p_labeldp.deployment.program import run_node
 
-    tell_withheld(run_node(role, chosen, place=out, data_dir=data_dir))
+    tell_withheld(run_node(role, chosen, place=out, rows=rows, test=test))

@@ -15,6 +15,7 @@ from p2p_labeldp.data.clusters import Clustering, given_clusters, kmeans_cluster
 from p2p_labeldp.data.crowd import Crowd
 from p2p_labeldp.data.dataset import Dataset, Floats, Source, compact
 from p2p_labeldp.data.record import DataSet, Target
+from p2p_labeldp.data.rows import by_person
 from p2p_labeldp.data.sets import data_set_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data, Schema
@@ -54,10 +55,7 @@ def _by_person(data: Data, source: Source) -> NDArray[np.int64]:
     """The rows that may become users: in the data's order, those of one person together, or her first alone."""
     if source.persons is None:
         return np.arange(len(source.labels))
-    _, first, owner = np.unique(source.persons, return_index=True, return_inverse=True)
-    if data.person_rows == "one":
-        return np.sort(first)
-    return np.argsort(first[owner.reshape(-1)], kind="stable")
+    return by_person(source.persons, data.person_rows)
 
 
 def _choose_users(data: Data, rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
@@ -88,6 +86,8 @@ def _dataset(name: str, source: Source, chosen: NDArray[np.int64], target: Targe
         given_clusters=None if source.given_clusters is None else compact(source.given_clusters[chosen]),
         schema=_schema(name, source, classes, given),
         persons=None if source.persons is None else compact(source.persons[chosen]),
+        rows=None if source.rows is None else source.rows[chosen],
+        test_rows=source.test_rows,
     )
 
 
@@ -96,7 +96,7 @@ def _schema(name: str, source: Source, classes: tuple[str, ...], given: Schema) 
     if given and name == "csv":
         return given
     if source.columns:
-        found = Schema(columns=source.columns, classes=classes)
+        found = Schema(columns=source.columns, classes=classes, clusters=source.cluster_names)
     else:
         found = Schema.numbers("pixel", source.features.shape[1], classes, high=source.scale)
     if given and (given.columns, given.classes) != (found.columns, found.classes):

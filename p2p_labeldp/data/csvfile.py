@@ -25,7 +25,7 @@ from p2p_labeldp.scenario.schema import MISSING
 
 
 def load_csv(data: Data, seed: int, data_dir: Path | None) -> Source:
-    file = _locate(data.path, data_dir)
+    file = locate(data.path, data_dir)
     named = Named.of(data)
     return _described(file, data, named, seed) if data.schema else _guessed(file, data, named, seed)
 
@@ -38,7 +38,7 @@ def _described(file: Path, data: Data, named: Named, seed: int) -> Source:
     return Source(
         rows.features[train], rows.labels[train], rows.features[test], rows.labels[test], data.schema.classes,
         given_clusters=None if rows.clusters is None else compact(rows.clusters[train]), columns=data.schema.columns,
-        persons=np.array(rows.persons)[train] if named.person else None,
+        persons=np.array(rows.persons)[train] if named.person else None, rows=train, test_rows=test,
     )  # fmt: skip
 
 
@@ -87,11 +87,12 @@ def _guessed(file: Path, data: Data, named: Named, seed: int) -> Source:
     return Source(
         features[train], labels[train], features[test], labels[test], classes,
         given_clusters=None if given is None else compact(given), columns=described,
-        persons=np.array(persons)[train] if persons else None,
+        persons=np.array(persons)[train] if persons else None, rows=train, test_rows=test,
+        cluster_names=tuple(sorted({*by_name[named.cluster]})) if named.cluster else (),
     )  # fmt: skip
 
 
-def _locate(path: str, data_dir: Path | None) -> Path:
+def locate(path: str, data_dir: Path | None) -> Path:
     if not path:
         raise RequestError('data.path is empty; data.name = "csv" needs the file\'s path')
     candidates = [Path(path), *(folder / path for folder in folders(data_dir))]

@@ -44,6 +44,9 @@ class Dataset:
     schema: Schema = NO_SCHEMA
     persons: Labels | None = None
     """Whose row each user's is, numbered from 0; None where everyone has one."""
+    rows: Labels | None = None
+    """Which row of a CSV file each user's is, counted from 0, and each test example's."""
+    test_rows: Labels | None = None
 
     def __post_init__(self) -> None:
         if not self.schema:
@@ -97,6 +100,10 @@ class Source:
     columns: tuple[Column, ...] = ()
     persons: NDArray[Any] | None = None
     """Whose training example each is, where a person may have several."""
+    rows: Labels | None = None
+    """Which row of a CSV file each training example is, and each test example."""
+    test_rows: Labels | None = None
+    cluster_names: tuple[str, ...] = ()
 
 
 def compact(ids: NDArray[Any]) -> Labels:

@@ -2,15 +2,19 @@
 
 A CSV file has the schema's columns in any order, the columns that it ignores, and no others (where nothing is learned
 from them others are passed over). Whatever does not fit is refused with file, line and column; a label is never quoted,
-since a message may end in a log.
+since a message may end in a log. Data that were never text, such as pictures, come as arrays in an .npz file.
 """
 
 from __future__ import annotations
 
+import zipfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_labeldp.data.csvtable import CsvTable, read_table
 from p2p_labeldp.data.dataset import Floats, Labels
@@ -53,9 +57,36 @@ class Rows:
     def __len__(self) -> int:
         return len(self.features)
 
+    def taking_part(self, person_rows: str) -> Rows:
+        """The rows that become users, in their order: those of a person together, or her first alone."""
+        if not self.persons:
+            return self
+        order = by_person(np.array(self.persons), person_rows)
+        return Rows(
+            np.ascontiguousarray(self.features[order]),
+            None if self.labels is None else self.labels[order],
+            None if self.clusters is None else self.clusters[order],
+            tuple(self.persons[row] for row in order.tolist()),
+        )
+
+    @property
+    def person_rows(self) -> int:
+        """The most rows of one person."""
+        return max(Counter(self.persons).values(), default=1)
+
+
+def by_person(persons: NDArray[Any], person_rows: str) -> NDArray[np.int64]:
+    """The rows in their order, those of one person together where she has the first; or her first alone."""
+    _, first, owner = np.unique(persons, return_index=True, return_inverse=True)
+    if person_rows == "one":
+        return np.sort(first).astype(np.int64)
+    return np.argsort(first[owner.reshape(-1)], kind="stable").astype(np.int64)
+
 
 def read_rows(path: Path, schema: Schema, named: Named, *, labelled: bool = True, least: int = 1) -> Rows:
-    """A CSV file's rows; labels are needed, unless ``labelled`` is False: then they are taken where they are there."""
+    """A file's rows; labels are needed, unless ``labelled`` is False: then they are taken where they are there."""
+    if path.suffix == ".npz":
+        return _read_arrays(path, schema, named)
     table = read_table(path, schema.separator, least=least)
     _require_columns(table, schema, named, labelled)
     features = encoded(table, schema)
@@ -68,6 +99,46 @@ def read_rows(path: Path, schema: Schema, named: Named, *, labelled: bool = True
     if "" in persons:
         raise RequestError(f"{table.place(persons.index(''), named.person)}: it is empty")
     return Rows(features, labels, clusters, persons)
+
+
+def write_arrays(path: Path, rows: Rows) -> None:
+    """Rows as arrays, ``.npz``, for data that were never text; features as the schema makes them."""
+    assert rows.labels is not None
+    arrays: dict[str, NDArray[Any]] = {"features": rows.features, "label": rows.labels}
+    if rows.clusters is not None:
+        arrays["cluster"] = rows.clusters
+    if rows.persons:
+        arrays["person"] = np.array(rows.persons)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _read_arrays(path: Path, schema: Schema, named: Named) -> Rows:
+    """What ``write_arrays`` wrote, or one line that says what is wrong with it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ("features", "label", "cluster", "person") if name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise RequestError(f"{path} cannot be read as rows: {' '.join(str(error).split())}") from None
+    features, labels, clusters = arrays.get("features"), arrays.get("label"), arrays.get("cluster")
+    if features is None or features.dtype != np.float32 or features.ndim != 2 or not np.isfinite(features).all():
+        raise RequestError(f"{path}: features must be a matrix of finite 32-bit numbers")
+    if features.shape[1] != schema.features:
+        raise RequestError(f"{path} has {features.shape[1]} features, the schema {schema.features}: another schema?")
+    for name, column, most in (("label", labels, len(schema.classes)), ("cluster", clusters, 1 << 62)):
+        if column is None:
+            continue
+        if column.dtype != np.int64 or column.shape != (len(features),):
+            raise RequestError(f"{path}: {name} must be a 64-bit whole number for each row")
+        if len(column) and not 0 <= column.min() <= column.max() < most:
+            raise RequestError(f"{path}: a {name} is outside of 0 to {most - 1}")
+    persons = arrays.get("person")
+    if named.person and (persons is None or persons.dtype.kind != "U" or persons.shape != (len(features),)):
+        raise RequestError(f"{path}: person must name whose row each is, since data.person_column is set")
+    if labels is None or not len(features):
+        raise RequestError(f"{path} has no labelled rows; at least one is needed")
+    told = tuple(persons.tolist()) if persons is not None and named.person else ()
+    return Rows(np.ascontiguousarray(features), labels, clusters, told)
 
 
 def _require_columns(table: CsvTable, schema: Schema, named: Named, labelled: bool) -> None:

@@ -3,9 +3,10 @@
     GATHERING --every host, or the limit--> MEETING --everyone knows everyone--> RUNNING
     --> CLOSING (all that was said has arrived) --> TRACING --> WRITING --> LEAVING
 
-It loads no data: how many users there are, and how their features look, it learns from the hosts
-(``deployment.gathering``). No label reaches it, and no digest of labels either, from which those of a few
-users could be guessed.
+It loads no data: how many users there are it learns from the hosts (``deployment.gathering``), and their features from
+the users' hellos. No label reaches it, and no digest of labels either, from which those of a few users could be
+guessed. Where rows are told apart by person it gets a digest of each person's name, so that nobody takes part at two
+hosts; it can recognise those whose names it can guess.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.deployment.agreement import difference
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     Begin,
     Column,
-    Data,
     Declined,
     Directory,
     Ended,
@@ -91,8 +89,9 @@ class CoordinatorPart(Part):
         self._joined = self._gathering.joined
         self._awaited: set[str] = set()
         self._given: NDArray[np.int64] | None = None
-        self._given_by: Counter[str] = Counter()  # how many clusters each host has told
-        self._data: Data | None = None  # what the hosts agree on
+        self._people: NDArray[np.int64] | None = None
+        self._told: Counter[tuple[str, str]] = Counter()  # how many places of which column each host has told
+        self._person_rows = 1
         self._noise: Noise | None = None
         self._noise_said = False
         self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
@@ -153,12 +152,11 @@ class CoordinatorPart(Part):
         if type(item) is Join:
             self._join(key, name, item)
         elif type(item) is Column and self.phase == MEETING:
-            self._take_given(key, item)
+            self._take_column(key, item)
         elif self._awaits(key, type(item)):
-            if type(item) is Ready and key == "learner" and (found := self._differs(item.data)):
-                self._end(f"the learner's data are not those of the hosts: it has {found}")
-            else:
-                self._heard(key)
+            if isinstance(item, Ready):
+                self._person_rows = max(self._person_rows, item.person_rows)
+            self._heard(key)
         elif type(item) is Traced and self.phase == TRACING:
             self.only(key, "auditor")
             self._kinds = item.kinds
@@ -168,10 +166,6 @@ class CoordinatorPart(Part):
             self._heard(key)
         else:
             super().hear(key, name, item)
-
-    def _differs(self, data: Data | None) -> str:
-        assert self._data is not None
-        return "told nothing of them" if data is None else difference(data, self._data)
 
     def _awaits(self, key: str, kind: type[Item]) -> bool:
         """Whether a node's word that it is ready, or done, is due; only the learner may be done before the rounds."""
@@ -251,49 +245,66 @@ class CoordinatorPart(Part):
         self.say(key, Declined(reason))
 
     def _deal(self) -> None:
-        """Equal shares in the order in which hosts joined; those of hosts that never came stay nobody's."""
-        if found := self._gathering.disagreement():
-            self._end(f"the hosts' data are not the same: {found}")
+        """Ids for everyone's users; a host that never came has none."""
+        hosts, schema = self._gathering.holders(), self._scenario.data.schema
+        users = hosts[-1].last
+        count = self._scenario.clusters.count
+        if self._scenario.clusters.method == "kmeans" and count > users:
+            self._end(f"clusters.count = {count} is not allowed; it must be at most the users, {users}", request=True)
             return
-        data = self._data = next(iter(self._joined.values()))[1].data
-        wanted = max(self._scenario.deployment.hosts, len(self._joined))
-        edges = [data.users * place // wanted for place in range(wanted + 1)]
-        hosts = [
-            Holder(key, name, join.address, low, high)
-            for (key, (name, join)), (low, high) in zip(self._joined.items(), pairwise(edges), strict=False)
-        ]
-        self.directory = Directory(self._run_name, self.now, data.users, data.features, data.labels, hosts)
+        self.directory = Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts)
         self.shares = Shares(self.directory)
         self._go(MEETING)
         everyone = [holder.key for holder in hosts] + ["learner", "auditor"]
         self._awaited = set(everyone)
         for key in everyone:
             self.say(key, self.directory)
-        self.log("dealt", hosts=len(hosts), users=data.users)
+        self.log("dealt", hosts=len(hosts), users=users)
 
-    def _end(self, reason: str) -> None:
-        """Before anything is released: everyone is told why, and goes."""
+    def _end(self, reason: str, *, request: bool = False) -> None:
+        """Before anything is released: everyone is told why, and goes; ``request``: what was asked for is wrong."""
         self._go(LEAVING)
-        self.failure = reason
+        self.failure, self.wrong_request = reason, request
         for key in [*self._joined, "learner", "auditor"]:
-            self.say(key, Ended(reason[:MAX_REASON]))
+            self.say(key, Ended(reason[:MAX_REASON], request))
         self.over = True
 
-    def _take_given(self, key: str, part: Column) -> None:
+    def _take_column(self, key: str, part: Column) -> None:
         assert self.directory is not None
         assert self.shares is not None
         holder = self.shares.by_key.get(key)
         values = decode_column(part)
         fits = holder is not None and holder.first + part.first + len(values) <= holder.last
-        if holder is None or not fits or part.name != "clusters":
-            raise Refused(Fault.MISDIRECTED, "clusters are told of one's own users")
-        if part.first != self._given_by[key] or len(values) == 0:
-            raise Refused(Fault.OUT_OF_ORDER, "clusters are told once, in order")
-        self._given_by[key] += len(values)
+        if holder is None or not fits or part.name == "missing":
+            raise Refused(Fault.MISDIRECTED, f"{part.name} are told of one's own users")
+        if part.first != self._told[key, part.name] or len(values) == 0:
+            raise Refused(Fault.OUT_OF_ORDER, f"{part.name} are told once, in order")
+        self._told[key, part.name] += len(values)
+        start = holder.first + part.first
+        if part.name == "people":
+            if self._people is None:
+                self._people = np.zeros(self.directory.users, dtype=np.int64)
+            self._people[start : start + len(values)] = values
+            return
         if self._given is None:
             self._given = np.full(self.directory.users, -1, dtype=np.int64)
-        start = holder.first + part.first
         self._given[start : start + len(values)] = values
+
+    def _shared_people(self) -> str:
+        """Which hosts have rows of one person; empty where none have. Her digest is in nobody's log."""
+        if self._people is None:
+            return ""
+        assert self.shares is not None
+        seen: dict[int, str] = {}
+        for holder in self.shares.hosts:
+            here = np.unique(self._people[holder.first : holder.last])
+            if self._told[holder.key, "people"] < holder.last - holder.first:
+                continue  # it stayed away, and nobody is told of its users
+            for person in here.tolist():
+                other = seen.setdefault(person, holder.name)
+                if other != holder.name:
+                    return f"{other} and {holder.name} have rows of one person; she may take part at one host"
+        return ""
 
     def _heard(self, key: str) -> None:
         self._awaited.discard(key)
@@ -303,6 +314,9 @@ class CoordinatorPart(Part):
     def _begin(self) -> None:
         assert self.directory is not None
         assert self.shares is not None
+        if found := self._shared_people():
+            self._end(found, request=True)
+            return
         users = self.directory.users
         settings, network = self._scenario.mechanism, self._scenario.network
         if self._given is None and self._scenario.clusters.method == "given":
@@ -389,6 +403,7 @@ class CoordinatorPart(Part):
                 noise.alpha,
                 noise.delta,
                 self.role.withheld,
+                self._person_rows,
             ),
         )
 

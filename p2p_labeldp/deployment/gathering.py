@@ -1,21 +1,21 @@
-"""Which user hosts take part: those that offer what can be used.
+"""Which user hosts take part, and which ids their users get.
 
-How many users there are, and how their features look, nobody knows but the hosts. One whose offer cannot be used
-is told so and stops nobody else. Where offers that could be used differ from each other, nobody can tell who is
-right, and labels that are released once cannot be taken back: then the run ends before it begins.
+How many users there are nobody knows but the hosts, each of its own. What their rows look like is the schema's to say,
+which everyone has. A host whose offer cannot be used is told so and stops nobody else.
 """
 
 from __future__ import annotations
 
-from p2p_labeldp.deployment.agreement import differences
+import re
+
 from p2p_labeldp.deployment.items import MAX_BODY, Directory, Holder, Join, encode_item
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.addresses import parse_address
-from p2p_labeldp.protocol.messages import MAX_FEATURES, MAX_LABELS, Fault, Refused
-from p2p_labeldp.runs.resolve import parameters_of
+from p2p_labeldp.protocol.messages import Fault, Refused
 from p2p_labeldp.scenario import Scenario
 
 MOST = (1 << 48) - 1  # users: the longest numbers a directory can hold
+MOST_USERS = 1 << 31  # of one host: more than a machine carries, and few enough that all ids fit
 
 Offer = tuple[str, Join]
 """A host's name and what it says of itself."""
@@ -25,7 +25,7 @@ class Gathering:
     def __init__(self, scenario: Scenario, run: str) -> None:
         self.joined: dict[str, Offer] = {}
         """By key, in the order in which they came."""
-        self._scenario = scenario
+        self._order = scenario.deployment.order
         self._declined: set[str] = set()
         # The directory of all hosts is one item, and must fit into a frame whatever they call themselves.
         self._room = MAX_BODY - len(encode_item(Directory(run, 0.0, MOST, MOST, MOST, [])))
@@ -43,24 +43,29 @@ class Gathering:
             self.joined[key] = (name, join)
         return wrong
 
-    def disagreement(self) -> str:
-        """Whose data differ from those of most hosts, and how; empty where all agree."""
-        found = differences([(name, join.data) for name, join in self.joined.values()])
-        return "; ".join(f"{name} has {what}" for name, what in found)
+    def holders(self) -> list[Holder]:
+        """Everyone's users, with ids from 0 on: in the order in which hosts came, or in that of their names."""
+        offers = list(self.joined.items())
+        if self._order == "name":
+            offers.sort(key=lambda offer: (_natural(offer[1][0]), offer[0]))
+        found: list[Holder] = []
+        first = 0
+        for key, (name, join) in offers:
+            found.append(Holder(key, name, join.address, first, first + join.users))
+            first += join.users
+        return found
 
     def _unfit(self, join: Join) -> str:
-        """What is wrong with an offer whatever other hosts say; empty if nothing is."""
+        """What is wrong with an offer; empty if nothing is."""
         try:
             parse_address(join.address)
         except RequestError:
             return "its address is not HOST:PORT"
-        known, data = self._scenario.data.users, join.data
-        if known and data.users != known:
-            return f"it counts {data.users} users in its data; data.users is {known}"
-        if not (data.users >= 1 and 1 <= data.features <= MAX_FEATURES and 2 <= data.labels <= MAX_LABELS):
-            return f"it counts {data.users} users, {data.features} features and {data.labels} labels in its data"
-        try:
-            parameters_of(self._scenario, data.labels)
-        except RequestError as error:
-            return str(error)
+        if not 1 <= join.users <= MOST_USERS:
+            return f"it brings {join.users} users; from 1 to {MOST_USERS} are allowed"
         return ""
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Numbers in a name count as numbers: users-2 comes before users-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name)]

@@ -33,6 +33,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 # A frame adds a few bytes to an item's body; half a frame leaves room for the largest single message, a roster part.
 MAX_BODY = MAX_FRAME - 1024
 COLUMN_PART = 1 << 16  # numbers: half a frame
+FEATURES_PART = 1 << 18  # bytes, the features of at least one user
 PART = 2000  # messages encoded at once: about 40 KiB of asks
 
 
@@ -53,21 +54,11 @@ class Records(Item, frozen=True, tag="records"):
     records: list[msgspec.Raw]
 
 
-class Data(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a node says of the data it has loaded (``deployment.agreement``); nothing in it depends on a label."""
-
-    users: Count
-    features: Count
-    labels: Count
-    features_digest: Name
-    schema_digest: Name
-
-
 class Join(Item, frozen=True, tag="join"):
-    """A user host offers itself to the coordinator."""
+    """A user host offers itself to the coordinator, and says how many users it brings."""
 
     address: Name
-    data: Data
+    users: Count
 
 
 class Declined(Item, frozen=True, tag="declined"):
@@ -80,6 +71,7 @@ class Ended(Item, frozen=True, tag="ended"):
     """The coordinator ends the run before it has begun."""
 
     reason: str
+    request: bool = False  # whether what was asked for was wrong
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -106,15 +98,35 @@ class Directory(Item, frozen=True, tag="directory"):
 class Column(Item, frozen=True, tag="column"):
     """A part of a long array of whole numbers (int64 little-endian), from place ``first`` on."""
 
-    name: Literal["clusters", "missing"]
+    name: Literal["clusters", "missing", "people"]
     first: Index
     values: bytes
 
 
 class Ready(Item, frozen=True, tag="ready"):
-    """The directory is known; a learner says what data it has."""
+    """The directory is known; a user host says how many of its rows are one person's, at most."""
 
-    data: Data | None = None
+    person_rows: Count = 1
+
+
+class Examples(Item, frozen=True, tag="examples"):
+    """To the learner: the features of a host's users from id ``first`` on (float32 little-endian, row by row)."""
+
+    first: Index
+    features: bytes
+
+
+class Wanted(Item, frozen=True, tag="wanted"):
+    """To the learner: a user host would like to have the model."""
+
+
+class Result(Item, frozen=True, tag="result"):
+    """From the learner: a part of a file, from byte ``first`` of ``size`` on; a model of 0 bytes is none."""
+
+    name: Literal["model.npz", "model-card.md"]
+    first: Count
+    size: Count
+    content: bytes
 
 
 class Begin(Item, frozen=True, tag="begin"):
@@ -154,6 +166,7 @@ class Facts(Item, frozen=True, tag="facts"):
     alpha: float
     delta: float
     withheld: list[Count] = []  # clusters that released nothing, since they would not keep the target
+    person_rows: Count = 1  # the most rows of one person
 
 
 class Written(Item, frozen=True, tag="written"):
@@ -165,8 +178,8 @@ class Over(Item, frozen=True, tag="over"):
 
 
 AnyItem = (
-    Mail | Records | Join | Declined | Ended | Directory | Column | Ready | Begin | Noise | Quiet | Finish | Traced
-    | Facts | Written | Over
+    Mail | Records | Join | Declined | Ended | Directory | Column | Ready | Begin | Examples | Wanted | Noise | Quiet
+    | Finish | Traced | Facts | Result | Written | Over
 )  # fmt: skip
 
 
@@ -200,7 +213,20 @@ def encode_mail(envelopes: Sequence[Envelope]) -> Iterator[bytes]:
         yield from _within_frames(encode, part)
 
 
-def encode_column(name: Literal["clusters", "missing"], values: NDArray[np.integer]) -> Iterator[Column]:
+def encode_examples(first: int, features: NDArray[np.float32]) -> Iterator[Examples]:
+    """Features of consecutive users in parts that fit a frame."""
+    rows = max(1, FEATURES_PART // max(1, 4 * features.shape[1]))
+    for start in range(0, len(features), rows):
+        yield Examples(first + start, features[start : start + rows].astype("<f4").tobytes())
+
+
+def encode_result(name: Literal["model.npz", "model-card.md"], content: bytes) -> Iterator[Result]:
+    """A file in parts."""
+    for start in range(0, max(1, len(content)), FEATURES_PART):
+        yield Result(name, start, len(content), content[start : start + FEATURES_PART])
+
+
+def encode_column(name: Literal["clusters", "missing", "people"], values: NDArray[np.integer]) -> Iterator[Column]:
     """A long array in parts."""
     for start in range(0, len(values), COLUMN_PART):
         yield Column(name, start, values[start : start + COLUMN_PART].astype("<i8").tobytes())

@@ -1,4 +1,7 @@
-"""The learner's part: gathers reports and, when the coordinator has told what it knows, writes the results.
+"""The learner's part: gathers features and reports, and writes the results when the coordinator has told what it knows.
+
+It has no rows but its own test examples: users' features come from their hosts, and no label does but in reports. Hosts
+that ask for it are handed the model.
 
 It takes the reports of those who count in a round, as in a simulation, until then. Nothing is lost by not waiting
 for all of them before it says that it is done: no host is done before the learner has all that it said.
@@ -7,22 +10,25 @@ for all of them before it says that it is done: no host is done before the learn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
     Column,
-    Data,
     Directory,
     Ended,
+    Examples,
     Facts,
     Item,
     Over,
     Quiet,
     Ready,
+    Wanted,
     Written,
     decode_column,
+    encode_result,
 )
 from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.engines.outcome import Outcome, withheld_line
@@ -31,8 +37,28 @@ from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import LEARNER, Envelope, Fault, Outgoing, Refused
 from p2p_labeldp.scenario import Scenario
 
-Write = Callable[[Outcome, Facts, Directory, float], None]
-"""(what came of it, the coordinator's facts, the hosts, seconds it took): write the results, once or again."""
+LARGEST = np.float32(1e15)
+"""Of a feature: a squared distance must stay a number, whatever hosts claim. Those of our data end at a million."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Everyone's features as far as they came, by user id, and whose did."""
+
+    features: NDArray[np.float32]
+    came: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the results hold for hosts that ask: the model's file, empty where nothing was learned, and its card."""
+
+    model: bytes = b""
+    card: bytes = b""
+
+
+Write = Callable[[Outcome, Facts, Directory, float, Known], Left]
+"""(what came of it, the coordinator's facts, the hosts, seconds it took, features): write results, once or again."""
 
 
 class _Gatherer(Learner):
@@ -44,10 +70,12 @@ class _Gatherer(Learner):
 class LearnerPart(Part):
     address = LEARNER
 
-    def __init__(self, key: str, log: Log, scenario: Scenario, write: Write, data: Data) -> None:
+    def __init__(self, key: str, log: Log, scenario: Scenario, write: Write) -> None:
         super().__init__(key, log, scenario)
-        self._data = data
         self._write = write
+        self._known: Known | None = None
+        self.asked: list[str] = []
+        """Keys of the user hosts that would like to have the model."""
         self._role: _Gatherer | None = None
         self._written = False
         self.withheld: list[int] = []
@@ -91,6 +119,10 @@ class LearnerPart(Part):
         elif type(item) is Column:
             self.only(key, "coordinator")
             self._columns[item.name].append(decode_column(item))
+        elif type(item) is Examples:
+            self._take_examples(key, item)
+        elif type(item) is Wanted:
+            self._note_wish(key)
         elif type(item) is Facts:
             self.only(key, "coordinator")
             self._finish(item)
@@ -115,7 +147,36 @@ class LearnerPart(Part):
         # limits start anew when it is restarted, a node may be away for as long again.
         patience = network.hello_limit + rounds * network.round_limit + 2 * self._scenario.deployment.away_limit
         self._role = _Gatherer(directory.users, rounds, directory.labels, patience, network.round_limit)
-        self.say("coordinator", Ready(self._data))
+        self._known = Known(
+            np.zeros((directory.users, self._scenario.data.schema.features), dtype=np.float32),
+            np.zeros(directory.users, dtype=np.bool_),
+        )
+        self.say("coordinator", Ready())
+
+    def _take_examples(self, key: str, part: Examples) -> None:
+        """Features of a host's own users, each once."""
+        holder = None if self.shares is None else self.shares.by_key.get(key)
+        if holder is None or self._known is None or self._written:
+            raise Refused(Fault.MISDIRECTED, "features are told by the hosts of a run")
+        width = self._known.features.shape[1]
+        if not part.features or len(part.features) % (4 * width):
+            raise Refused(Fault.MALFORMED, f"{len(part.features)} bytes are not rows of {width} features")
+        rows = np.frombuffer(part.features, dtype="<f4").reshape(-1, width)
+        here = slice(part.first, part.first + len(rows))
+        if not holder.first <= here.start < here.stop <= holder.last:
+            raise Refused(Fault.MISDIRECTED, "features are told of one's own users")
+        if self._known.came[here].any():
+            raise Refused(Fault.DUPLICATE, "these features are known")
+        if not np.isfinite(rows).all():
+            raise Refused(Fault.MALFORMED, "features must be finite numbers")
+        self._known.features[here] = np.clip(rows, -LARGEST, LARGEST)
+        self._known.came[here] = True
+
+    def _note_wish(self, key: str) -> None:
+        """A host that wants the model gets it when it is there."""
+        if self.shares is None or key not in self.shares.by_key or key in self.asked or self._written:
+            raise Refused(Fault.OUT_OF_ORDER, "the model is asked for once, by a host of the run, before it is written")
+        self.asked.append(key)
 
     def _finish(self, facts: Facts) -> None:
         if self._role is None or self.directory is None:
@@ -136,8 +197,13 @@ class LearnerPart(Part):
             missing=sorted(missing),
             withheld=facts.withheld,
         )
-        self._write(outcome, facts, self.directory, max(0.0, self.now - self._begun))
+        assert self._known is not None
+        left = self._write(outcome, facts, self.directory, max(0.0, self.now - self._begun), self._known)
+        self._known = None
         self.log("written", run=self.run)
         if self.withheld:
             self.log("warning", warning=withheld_line(self.withheld))
+        for key in self.asked:
+            for part in (*encode_result("model.npz", left.model), *encode_result("model-card.md", left.card)):
+                self.say(key, part)
         self.say("coordinator", Written())

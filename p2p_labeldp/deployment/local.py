@@ -19,8 +19,8 @@ import msgspec
 import trio
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE, find
-from p2p_labeldp.data import load
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
 from p2p_labeldp.deployment.parts import require_deployable
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.runs.folder import RunFolder
@@ -67,22 +67,25 @@ class LocalDeployment:
             deployment__authority="",
         )
         self._data_dir = data_dir
-        self.names = ["auditor", "learner", "coordinator", *(f"users-{number + 1}" for number in range(hosts))]
+        self.names = ["auditor", "learner", "coordinator", *host_names(hosts)]
+        self.rows: dict[str, Path] = {}
+        """The file of each node that has one."""
         self.children: dict[str, _Child] = {}
 
     def prepare(self) -> None:
+        """Certificates, and every node's own rows; the scenario they get names no file."""
         init_certificates(self.work / "certs", self.hosts)
-        (self.work / "scenario.toml").write_text(self.scenario.to_toml(), encoding="utf-8")
+        self.rows = divide(self.scenario, self.hosts, self.work / "study", self._data_dir)
 
     def command(self, name: str) -> list[str]:
         """How a node is started; nothing in it depends on a label."""
         role = name.partition("-")[0]
-        words = [sys.executable, "-m", "p2p_labeldp", "node", role, str(self.work / "scenario.toml")]
+        words = [sys.executable, "-m", "p2p_labeldp", "node", role, str(self.work / "study" / STUDY)]
         words += ["--certs", str(self.work / "certs" / name), "--state", str(self.work / "state" / name)]
         if role in ("learner", "auditor"):
             words += ["--out", str(self.work / role)]
-        if self._data_dir is not None and role in ("learner", "users"):
-            words += ["--data-dir", str(self._data_dir)]
+        if name in self.rows:
+            words += ["--test" if role == "learner" else "--rows", str(self.rows[name])]
         return words
 
     async def run(self, progress: Progress | None = None) -> None:
@@ -103,8 +106,6 @@ class LocalDeployment:
         logs.mkdir(mode=0o700, exist_ok=True)
         # Settings of the caller's environment are for it, not for the nodes: theirs are in the scenario.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("P2P_LABELDP_")}
-        if data := os.environ.get("P2P_LABELDP_DATA"):
-            environment["P2P_LABELDP_DATA"] = data
         process = await trio.lowlevel.open_process(
             self.command(name),
             stdin=subprocess.DEVNULL,
@@ -176,7 +177,6 @@ def deploy(
         work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
         try:
             deployment = LocalDeployment(scenario, hosts, work, data_dir)
-            load(scenario.data, scenario.data_seed, data_dir)  # fetched once, or missing before anyone is started
             deployment.prepare()
             try:
                 trio.run(deployment.run, progress)

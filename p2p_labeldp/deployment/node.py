@@ -21,8 +21,7 @@ from typing import Any
 
 import trio
 
-from p2p_labeldp.data import Dataset, load
-from p2p_labeldp.deployment.agreement import data_of
+from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.coordinating import TRACING, WRITING, CoordinatorPart
@@ -32,8 +31,8 @@ from p2p_labeldp.deployment.invitations import read_allowed
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable
-from p2p_labeldp.deployment.results import prepare_place, trace_writer, writer
+from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable, require_schema
+from p2p_labeldp.deployment.results import keeper, prepare_place, trace_writer, writer
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
@@ -55,7 +54,10 @@ FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears 
 
 
 class Node:
-    """A role's program. ``place`` is where a learner or an auditor leaves its results."""
+    """A role's program. ``place`` is where a learner or an auditor leaves its results, and a user host the model.
+
+    ``rows`` are a user host's own, or the learner's test examples; the others have none.
+    """
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class Node:
         certificates: Path,
         state: Path,
         place: Path | None = None,
-        data_dir: Path | None = None,
+        rows: Rows | None = None,
         enrolment: Path | None = None,
         logger: Logger | None = None,
         world: World | None = None,
@@ -73,6 +75,7 @@ class Node:
         if role not in ROLES:
             raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
         require_deployable(scenario)
+        require_schema(scenario)
         self.role = role
         self._world = world or World()
         self.scenario = scenario = scenario.settled(deployed=True)
@@ -93,7 +96,7 @@ class Node:
         if self.journal.dropped:
             self.log("warning", warning=f"a crash left {self.journal.dropped} bytes of the journal unfinished; dropped")
         self._require_own_journal(state)
-        self._part = self._make_part(state, place, data_dir)
+        self._part = self._make_part(state, place, rows)
         self._transport = Transport(
             self.credentials,
             greeting=self._greet,
@@ -132,37 +135,44 @@ class Node:
                     f"--state {state}: the journal is of a run with deployment.hosts = {its}, not {hosts}"
                 )
 
-    def _make_part(self, state: Path, place: Path | None, data_dir: Path | None) -> Part:
+    def _make_part(self, state: Path, place: Path | None, rows: Rows | None) -> Part:
         key, scenario = self.credentials.identity.key, self.scenario
         if self.role == "coordinator":
             return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", self._world.entropy(8).hex()))
         if self.role == "auditor":
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run, self._world.disk))
-        dataset = load(scenario.data, scenario.data_seed, data_dir)
-        self._require_same_data(state, dataset)
-        parameters = parameters_of(scenario, len(dataset.classes))
+        if rows is not None:
+            self._require_same_rows(state, rows)
+        parameters = parameters_of(scenario, len(scenario.data.schema.classes))
         if self.role == "learner":
             out = prepare_place(place or state / "results", self.journal.used)
-            return LearnerPart(
-                key, self.log, scenario, writer(out, scenario, dataset, self._world.disk), data_of(dataset)
-            )
+            return LearnerPart(key, self.log, scenario, writer(out, scenario, rows, self._world.disk))
+        if rows is None:
+            raise RequestError("--rows is missing; it names the file with this host's own rows")
         coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
         if scenario.coins.source == "system":
             coins = JournaledCoins(coins, self.journal)
         else:
             self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
-        return UsersPart(key, self.log, scenario, dataset, parameters, coins)
+        keep = None
+        if place is not None:
+            keep = keeper(prepare_place(place, self.journal.used), lambda: self._part.run, self._world.disk)
+        return UsersPart(key, self.log, scenario, rows, parameters, coins, keep)
 
-    def _require_same_data(self, state: Path, dataset: Dataset) -> None:
-        """A journal is of one data set; what it keeps of it tells no label."""
-        public = hashlib.sha256(dataset.features.tobytes() + repr(dataset.classes).encode()).hexdigest()
-        facts = {"data": public}
-        if self.role == "users":
-            # With other labels under the same coins, what was answered would not be what is answered. Without the
-            # node's key nobody can try labels out on this.
-            secret = (self._certificates / "key.pem").read_bytes()
-            facts["labels"] = hmac.new(secret, dataset.labels.tobytes(), "sha256").hexdigest()
+    def _require_same_rows(self, state: Path, rows: Rows) -> None:
+        """A journal is of one node's rows; what it keeps of them tells no label.
+
+        With other labels under the same coins, what was answered would not be what is answered. Without the node's key
+        nobody can try labels out on this.
+        """
+        assert rows.labels is not None
+        secret = (self._certificates / "key.pem").read_bytes()
+        clusters = b"" if rows.clusters is None else rows.clusters.tobytes()
+        facts = {
+            "data": hashlib.sha256(rows.features.tobytes() + clusters + repr(rows.persons).encode()).hexdigest(),
+            "labels": hmac.new(secret, rows.labels.tobytes(), "sha256").hexdigest(),
+        }
         for name, mine in facts.items():
             if self.journal.fact(name, mine) != mine:
                 raise RequestError(f"--state {state}: the journal is of a run with other {name}; name a new folder")
@@ -373,7 +383,10 @@ class Node:
             self.log("progress", phase=found[0], done=found[1], total=found[2])
 
     async def _farewell(self) -> None:
-        """Everyone was told to go: the coordinator stays until they have heard it, the others until it has."""
+        """Everyone was told to go: the coordinator stays until they have heard it, the others until it has.
+
+        The learner stays until the hosts that asked for the model have it.
+        """
         transport = self._transport
         first = self.role == "coordinator"
 
@@ -384,12 +397,16 @@ class Node:
             return "coordinator" in transport.connected or transport.unacknowledged("coordinator") > 0
 
         self._dial()  # a node that was killed in the middle of this has not met anyone yet
+        owed = self._part.asked if isinstance(self._part, LearnerPart) else []
+        with trio.move_on_after(self.scenario.deployment.away_limit):
+            while any(transport.unacknowledged(key) for key in owed):  # noqa: ASYNC110 - likewise
+                await trio.sleep(TICK)
         with trio.move_on_after(self.scenario.deployment.away_limit if first else FAREWELL):
             while stays():  # noqa: ASYNC110 - acknowledgements wake nobody
                 await trio.sleep(TICK)
         self.log("left", run=self._part.run)
         if self._part.failure:
-            raise RunError(self._part.failure)
+            raise (RequestError if self._part.wrong_request else RunError)(self._part.failure)
 
     def _everyone(self) -> list[str]:
         shares = self._part.shares

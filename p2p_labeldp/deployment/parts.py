@@ -69,6 +69,15 @@ def require_deployable(scenario: Scenario) -> None:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 
 
+def require_schema(scenario: Scenario) -> None:
+    """Nodes have no rows but their own, so that what features are is the scenario's to say."""
+    if not scenario.data.schema:
+        raise RequestError(
+            "data.schema is missing; `p2p-labeldp schema` proposes one for a table, and `p2p-labeldp divide` makes a "
+            "study of a data set"
+        )
+
+
 class Shares:
     """Who speaks for which users: the coordinator's directory, checked."""
 
@@ -107,6 +116,8 @@ class Part:
         """Everyone may go, this node too."""
         self.failure = ""
         """Why the run is over before it began; the node's last words."""
+        self.wrong_request = False
+        """Whether what was asked for is to blame for that."""
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
         self.shunned: set[str] = set()
@@ -289,7 +300,8 @@ class Part:
 
     def end(self, key: str, item: Ended) -> None:
         self.only(key, "coordinator")
-        raise RunError(f"the coordinator ended the run before it began: {item.reason}")
+        kind = RequestError if item.request else RunError
+        raise kind(f"the coordinator ended the run before it began: {item.reason}")
 
     # Inner workings.
 

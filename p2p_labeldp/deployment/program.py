@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import trio
 
+from p2p_labeldp.data.rows import Named, Rows, read_rows
 from p2p_labeldp.deployment.enrolment import enrol
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.parts import require_schema
 from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario
@@ -19,7 +22,9 @@ RENEW_BELOW = 1 / 3  # of a certificate's life left
 INTERRUPTED = "interrupted; started again with the same --state it resumes where it left off"
 
 
-def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_dir: Path | None = None) -> list[int]:
+def run_node(
+    role: str, scenario: Scenario, *, place: Path | None = None, rows: Path | None = None, test: Path | None = None
+) -> list[int]:
     """Play a role to its end; RequestError or RunError says in one line why that was not possible.
 
     Returns, of a learner, the clusters that were withheld.
@@ -28,6 +33,7 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
     certificates = Path(settings.certs)
     logger = Logger(role)
     try:
+        mine = _own_rows(role, scenario, rows, test)  # before anyone hears of this node
         if role == "users" and settings.join:
             _get_certificate(certificates, scenario, logger)
         node = Node(
@@ -36,7 +42,7 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
             certificates=certificates,
             state=Path(settings.state),
             place=place,
-            data_dir=data_dir,
+            rows=mine,
             enrolment=Path(settings.authority) if settings.authority else None,
             logger=logger,
         )
@@ -50,6 +56,18 @@ def run_node(role: str, scenario: Scenario, *, place: Path | None = None, data_d
         raise
     except Exception as error:
         raise _said(BaseExceptionGroup("", [error]), logger) from None
+
+
+def _own_rows(role: str, scenario: Scenario, rows: Path | None, test: Path | None) -> Rows | None:
+    """A user host's rows, or the learner's test examples; nobody else has any."""
+    for option, path, whose in (("--rows", rows, "users"), ("--test", test, "learner")):
+        if path is not None and role != whose:
+            raise RequestError(f"{option} is for a node of role {whose}; a {role} has no rows")
+    require_schema(scenario)
+    data = scenario.data
+    if rows is not None:
+        return read_rows(rows, data.schema, Named.of(data)).taking_part(data.person_rows)
+    return None if test is None else read_rows(test, data.schema, replace(Named.of(data), cluster="", person=""))
 
 
 def _get_certificate(folder: Path, scenario: Scenario, logger: Logger) -> None:

@@ -18,13 +18,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from p2p_labeldp.audit.folder import MANIFEST, SUMMARY, TRACE
-from p2p_labeldp.data import Dataset
+from p2p_labeldp.audit.folder import CARD, MANIFEST, SUMMARY, TRACE
+from p2p_labeldp.data.dataset import Dataset
+from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.deployment.items import Directory, Facts
+from p2p_labeldp.deployment.learning import Known, Left, Write
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.learning import Model
+from p2p_labeldp.learning.model_file import FILE as MODEL
 from p2p_labeldp.privacy import Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
@@ -36,6 +39,8 @@ from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.scenario import replace as changed
 
+NEARLY = 0.98
+"""Of the local epsilon: who has that much is not worth a finer account."""
 RUN = "{run}"
 """In the name of a place it stands for the run's name, which a node learns once hosts have come."""
 
@@ -64,33 +69,71 @@ def trace_writer(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[Ite
     return lambda parts: disk.write(_named(out, run()) / TRACE, parts)
 
 
-def writer(
-    out: Path, scenario: Scenario, dataset: Dataset, disk: Disk
-) -> Callable[[Outcome, Facts, Directory, float], None]:
+def writer(out: Path, scenario: Scenario, test: Rows | None, disk: Disk) -> Write:
     """Fits the model and writes everything of the run folder but the trace.
 
-    The learner knows public features and its own test examples. The users' labels it must not use are
-    taken away from it here, so that nothing below can.
+    The learner knows public features and its own ``test`` examples. Users' labels it never has.
     """
-    blind = replace(dataset, labels=np.zeros_like(dataset.labels), conditional=None)
 
-    def write(outcome: Outcome, facts: Facts, directory: Directory, seconds: float) -> None:
+    def write(outcome: Outcome, facts: Facts, directory: Directory, seconds: float, known: Known) -> Left:
         place = _named(out, directory.run)
-        if _run_of(place) == directory.run:
-            return
-        final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0, privacy__delta=facts.delta)
-        sizes = np.bincount(outcome.clusters[outcome.clusters >= 0]).tolist()
-        resolved = resolve(final, labels=directory.labels, users=directory.users, sizes=sizes)
-        resolved = replace(resolved, target=scenario.mechanism.epsilon or None)
-        summary, model = deployed_summary(resolved, blind, outcome, facts, directory, seconds, str(place))
-        if place.is_dir() and not any(place.iterdir()):
-            shutil.rmtree(place, ignore_errors=True)
-        with RunFolder(place, private=not final.ships) as folder:
-            folder.write_scenario(final)
-            write_results(folder, final, blind, outcome, summary, model, run=directory.run)
-        disk.settle(place)
+        if _run_of(place) != directory.run:
+            final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0, privacy__delta=facts.delta)
+            sizes = np.bincount(outcome.clusters[outcome.clusters >= 0]).tolist()
+            resolved = resolve(final, labels=directory.labels, users=directory.users, sizes=sizes)
+            resolved = replace(resolved, target=scenario.mechanism.epsilon or None)
+            dataset = _blind(scenario, known, test)
+            summary, model = deployed_summary(resolved, dataset, known, outcome, facts, directory, seconds, str(place))
+            if place.is_dir() and not any(place.iterdir()):
+                shutil.rmtree(place, ignore_errors=True)
+            with RunFolder(place, private=not final.ships) as folder:
+                folder.write_scenario(final)
+                write_results(folder, final, dataset, outcome, summary, model, run=directory.run)
+            disk.settle(place)
+        return left_in(place)
 
     return write
+
+
+def left_in(place: Path) -> Left:
+    """What a learner's folder holds for others."""
+    if not (place / MODEL).exists():
+        return Left()
+    return Left((place / MODEL).read_bytes(), (place / CARD).read_bytes())
+
+
+def keeper(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[dict[str, bytes]], None]:
+    """Puts what the learner has handed over into ``out``."""
+
+    def keep(files: dict[str, bytes]) -> None:
+        for name, content in files.items():
+            disk.write(_named(out, run()) / name, [content])
+
+    return keep
+
+
+def _blind(scenario: Scenario, known: Known, test: Rows | None) -> Dataset:
+    """What the learner may look at: everyone's features, nobody's label, its own test examples."""
+    schema, users = scenario.data.schema, len(known.features)
+    examples = test or Rows(np.zeros((0, schema.features), dtype=np.float32), np.zeros(0, dtype=np.int64))
+    assert examples.labels is not None
+    return Dataset(
+        name=scenario.data.name,
+        features=known.features,
+        labels=np.zeros(users, dtype=np.int64),
+        test_features=examples.features,
+        test_labels=examples.labels,
+        classes=schema.classes,
+        schema=schema,
+    )
+
+
+def _described(outcome: Outcome, known: Known) -> Outcome:
+    """What is learned from: of users whose features were lost on the way nothing is."""
+    if known.came[outcome.clusters >= 0].all():
+        return outcome
+    rounds = [(users[known.came[users]], labels[known.came[users]]) for users, labels in outcome.rounds]
+    return replace(outcome, clusters=np.where(known.came, outcome.clusters, -1), rounds=rounds)
 
 
 def _run_of(place: Path) -> str | None:
@@ -104,6 +147,7 @@ def _run_of(place: Path) -> str | None:
 def deployed_summary(
     resolved: Resolved,
     dataset: Dataset,
+    known: Known,
     outcome: Outcome,
     facts: Facts,
     directory: Directory,
@@ -111,7 +155,7 @@ def deployed_summary(
     out: str,
 ) -> tuple[Summary, Model | None]:
     """As of a simulated run; what needs everyone's true label is null."""
-    fitted = learned(resolved, dataset, outcome)
+    fitted = learned(resolved, dataset, _described(outcome, known))
     found = Circumstances.of(outcome, resolved.plan.parameters, resolved.delta)
     table = _privacy(resolved, found, outcome, directory)
     summary = Summary(
@@ -132,41 +176,54 @@ def deployed_summary(
 
 
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:
-    """As of a simulated run, and what a user host sees: the answers that all its users got."""
-    host = _seen_by_a_host(outcome, resolved.plan.parameters, resolved.delta, directory)
-    return guarantees(resolved.plan, found) | {View.USER_HOST: host}
+    """As of a simulated run, and what a user host sees: the answers that all its users got, and the model."""
+    table = guarantees(resolved.plan, found)
+    host = _seen_by_a_host(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
+    return table | {View.USER_HOST: host}
 
 
-def _seen_by_a_host(outcome: Outcome, parameters: Parameters, delta: float, directory: Directory) -> Guarantee:
-    """The worst cluster and host: with ``own`` of n users at one host, the chance that one of them asks a given other.
+def _seen_by_a_host(outcome: Outcome, parameters: Parameters, learner: Guarantee, directory: Directory) -> Guarantee:
+    """The worst cluster and host, with ``own`` of n users at one host; a host without any has the model alone.
 
     Those who went missing on the way may have asked all the same, so that everyone counts.
     """
     worst = Guarantee(
-        epsilon=0.0,
-        delta=delta,
+        epsilon=learner.epsilon,
+        delta=learner.delta,
         view=View.USER_HOST,
-        method="upper_bound" if parameters.fresh else "exact",
+        method="upper_bound",
+        reason=learner.reason,
         own_users=0,
     )
     sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
+    lost = np.bincount([c for c in outcome.clusters[outcome.missing] if c >= 0], minlength=len(sizes)) > 0
     for holder in directory.hosts:
         here = outcome.clusters[holder.first : holder.last]
         own = np.bincount(here[here >= 0], minlength=len(sizes))
-        for size, mine in sorted({(int(n), int(a)) for n, a in zip(sizes, own, strict=True) if 0 < a < n}):
+        cases = zip(sizes.tolist(), own.tolist(), lost.tolist(), strict=True)
+        for size, mine, gone in sorted({(n, a, away) for n, a, away in cases if 0 < a < n}):
             if size < parameters.minimum_size:
                 continue
-            epsilon = _answered_epsilon(parameters, size, mine, delta)
+            epsilon = _hosts_epsilon(parameters, size, mine, gone, learner.delta)
             if epsilon > worst.epsilon:
-                worst = msgspec.structs.replace(worst, epsilon=epsilon, cluster_size=size, own_users=mine)
+                worst = msgspec.structs.replace(worst, epsilon=epsilon, reason="", cluster_size=size, own_users=mine)
     if worst.epsilon == math.inf:
-        worst = msgspec.structs.replace(worst, reason="alpha leaves labels unflipped")
+        worst = msgspec.structs.replace(worst, reason=worst.reason or "alpha leaves labels unflipped")
     return worst
 
 
-def _answered_epsilon(parameters: Parameters, size: int, own: int, delta: float) -> float:
-    """epsilon of p rr(epsilon) = delta, rounded up; with fresh noise in every round, of the auditor, who sees more."""
+def _hosts_epsilon(parameters: Parameters, size: int, own: int, lost: bool, delta: float) -> float:
+    """What a host sees that has ``own`` of a cluster's users and the model, which it may ask for.
+
+    The model is made from what the learner sees, so that the host sees no more than the learner with so many colluders.
+    By itself it sees the answer of a given other with some chance; where that leaves little but her flip, or where
+    somebody is ``lost``, the flip is what is stated: an upper bound whatever else is seen.
+    """
     if parameters.fresh:
         return account(View.AUDITOR, parameters, cluster_size=size).get_epsilon(delta).epsilon
+    local = LocalNoise.flip(parameters.alpha, parameters.labels)
     chance = -math.expm1(own * parameters.rounds * math.log1p(-1 / size)) if size > 1 else 1.0
-    return ClosedForm(chance, LocalNoise.flip(parameters.alpha, parameters.labels)).epsilon(delta)
+    if lost or ClosedForm(chance, local).epsilon(delta) >= NEARLY * local.epsilon:
+        return local.epsilon
+    pooled = account(View.COALITION, parameters, cluster_size=size, colluders=own, thorough=False)
+    return pooled.get_epsilon(delta).epsilon

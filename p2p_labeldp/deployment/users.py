@@ -1,13 +1,15 @@
-"""A user host's part: it carries its share of the users, and speaks for nobody else.
+"""A user host's part: it carries its own users, and speaks for nobody else.
 
-Its examples are its own; labels leave it flipped, in answers to the users of the same clusters, or not at
-all. Where the scenario asks for an epsilon the coordinator works out the flips, since it alone knows all
-clusters; the host believes it only after its own account of the clusters it has users in.
+It has rows of its own and no others. Features are public: the coordinator gets them in hellos, the learner as they are.
+Labels leave it flipped, in answers to the users of the same clusters, or not at all. Where the scenario asks for an
+epsilon the coordinator works out the flips, since it alone knows all clusters; the host believes it only after its own
+account of the clusters it has users in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data import Dataset
-from p2p_labeldp.deployment.agreement import data_of
+from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.items import (
     Begin,
     Declined,
@@ -28,10 +29,13 @@ from p2p_labeldp.deployment.items import (
     Over,
     Quiet,
     Ready,
+    Result,
+    Wanted,
     encode_column,
+    encode_examples,
 )
 from p2p_labeldp.deployment.parts import Log, Part
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.plan import LARGEST_DELTA
 from p2p_labeldp.privacy import Parameters, View, account
@@ -53,8 +57,15 @@ from p2p_labeldp.protocol.messages import (
     Round,
 )
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.scenario import Scenario
+
+LARGEST_RESULT = 1 << 30
+"""Bytes of a file that the learner may hand over."""
+
+RESULTS = ("model.npz", "model-card.md")
+
+Keep = Callable[[dict[str, bytes]], None]
+"""Puts the files that the learner has handed over where the host wants them."""
 
 
 class UsersPart(Part):
@@ -65,17 +76,24 @@ class UsersPart(Part):
         key: str,
         log: Log,
         scenario: Scenario,
-        dataset: Dataset,
+        rows: Rows,
         parameters: Parameters,
         coins: Coins,
+        keep: Keep | None = None,
     ) -> None:
+        """``keep`` is None where the host does not ask for the model."""
         super().__init__(key, log, scenario)
         self._parameters = parameters
-        self._dataset: Dataset | None = dataset
-        self._data = data_of(dataset)
-        self._everyone = len(dataset.labels)
-        ClusterPlan(scenario, self._everyone, dataset.given_clusters)  # where data name no clusters, it says so now
-        self._features: NDArray[np.float32] = np.empty((0, dataset.features.shape[1]), dtype=np.float32)
+        self._rows: Rows | None = rows
+        self._count = len(rows)
+        if scenario.clusters.method == "given" and rows.clusters is None:
+            raise RequestError('clusters.method = "given" is not allowed: the rows name no clusters; use "kmeans"')
+        self._features: NDArray[np.float32] = rows.features
+        self._keep = keep
+        self._files: dict[str, bytearray] = {}
+        self._sizes: dict[str, int] = {}
+        self._kept = keep is None
+        self._dismissed = False
         self._coins = coins
         self._begun = False
         self._noise: Noise | None = None
@@ -92,7 +110,7 @@ class UsersPart(Part):
     def join(self, address: str, now: float) -> None:
         """The first thing a host says."""
         self._step(self.clock + 1, now)
-        self.say("coordinator", Join(address, self._data))
+        self.say("coordinator", Join(address, self._count))
 
     @property
     def waits_for(self) -> str:
@@ -102,6 +120,8 @@ class UsersPart(Part):
             return "the coordinator to begin"
         if self.host is not None and not self.host.left:
             return "the round to end"
+        if self._dismissed and not self._kept:
+            return "the learner to hand over the model"
         return "the coordinator to dismiss everyone"
 
     @property
@@ -109,12 +129,18 @@ class UsersPart(Part):
         return 0 if self.host is None else self.host.closed
 
     @property
+    def _everyone(self) -> int:
+        return 1 if self.directory is None else self.directory.users
+
+    @property
     def stage(self) -> object:
-        return None if self.host is None else (self.host.closed, self.limit)
+        return None if self.host is None else (self.host.closed, self.limit, len(self._files))
 
     @property
     def limit(self) -> float | None:
         """Before the coordinator's limit on the round is over: what it is told then counts."""
+        if self._dismissed:
+            return self._scenario.deployment.away_limit
         waits = self.host is not None and self.host.closed in self._dones
         return self._scenario.network.round_limit / 2 if waits else None
 
@@ -141,8 +167,12 @@ class UsersPart(Part):
         elif type(item) is Noise:
             self.only(key, "coordinator")
             self._take_noise(item)
+        elif type(item) is Result:
+            self.only(key, "learner")
+            self._take_result(item)
         elif type(item) is Over:
-            self.leave(key, item)
+            self.only(key, "coordinator")
+            self._dismissed, self.over = True, self._kept
         else:
             super().hear(key, name, item)
 
@@ -181,6 +211,9 @@ class UsersPart(Part):
 
     def give_up(self) -> None:
         """Some users wait for answers that may never come: say who is done, and from now on whoever is."""
+        if self._dismissed:
+            limit = self._scenario.deployment.away_limit
+            raise RunError(f"the learner did not hand over the model within {limit:g} seconds; the run itself is done")
         if self.host is not None:
             self._tell_done(self.host.closed)
 
@@ -203,26 +236,30 @@ class UsersPart(Part):
     def _take_share(self) -> None:
         assert self.shares is not None
         assert self.directory is not None
-        assert self._dataset is not None
+        rows, schema = self._rows, self._scenario.data.schema
+        assert rows is not None
+        assert rows.labels is not None
         mine = self.shares.by_key.get(self.key)
         if mine is None:
             raise RunError("the coordinator has dealt the shares without this host; it came too late")
-        if self.directory.users != self._everyone:
-            raise RunError(f"the coordinator counts {self.directory.users} users, this host {self._everyone}")
+        if mine.last - mine.first != self._count:
+            raise RunError(f"the coordinator counts {mine.last - mine.first} users of this host, not {self._count}")
+        if (self.directory.features, self.directory.labels) != (schema.features, len(schema.classes)):
+            raise RunError("the coordinator's features and labels are not those of the schema")
         self._first = mine.first
         self.host = Host(self._parameters, self._coins, mine.first, mine.last)
         self.host.defend(self._scenario.defences, self._scenario.clusters)
-        share = slice(mine.first, mine.last)
-        labels, given = self._dataset.labels[share].tolist(), self._dataset.given_clusters
-        self._features = np.asarray(self._dataset.features[share], dtype=np.float32).copy()
-        self._dataset = None  # the examples of others are none of this host's business
-        self.users = [User(mine.first + place, label, self.host) for place, label in enumerate(labels)]
+        self.users = [User(mine.first + place, label, self.host) for place, label in enumerate(rows.labels.tolist())]
         self.log("share", first=mine.first, last=mine.last, hosts=len(self.shares.hosts))
         if self._scenario.clusters.method == "given":
-            assert given is not None
-            for part in encode_column("clusters", given[share]):
+            assert rows.clusters is not None
+            for part in encode_column("clusters", rows.clusters):
                 self.say("coordinator", part)
-        self.say("coordinator", Ready())
+        if rows.persons:
+            for part in encode_column("people", _digests(rows.persons, self.directory.run)):
+                self.say("coordinator", part)
+        self.say("coordinator", Ready(rows.person_rows))
+        self._rows = None
 
     def _begin(self) -> None:
         if self._begun or self.shares is None:
@@ -232,9 +269,27 @@ class UsersPart(Part):
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
         # Of two hosts the one with the smaller key calls.
         self.dials |= {other.key: other.address for other in self.shares.hosts if self.key < other.key}
+        for part in encode_examples(self._first, self._features):
+            self.say("learner", part)
+        if not self._kept:
+            self.say("learner", Wanted())
         for user, row in zip(self.users, self._features, strict=True):
             self.send(user.id, *user.hello(Features(row)))
         self._features = self._features[:0]
+
+    def _take_result(self, part: Result) -> None:
+        """A part of what was learned; when all of it is there it is kept, and the host may go."""
+        file = self._files.setdefault(part.name, bytearray())
+        if self._kept or self._keep is None or part.first != len(file) or part.size > LARGEST_RESULT:
+            raise Refused(Fault.OUT_OF_ORDER, "nobody asked for this part of a file")
+        file += part.content
+        self._sizes[part.name] = part.size
+        if len(self._files) == len(RESULTS) and all(len(self._files[name]) == self._sizes[name] for name in RESULTS):
+            self._kept = True
+            self._keep({name: bytes(content) for name, content in self._files.items() if content})
+            self._files.clear()
+            self.log("written", run=self.run)
+            self.over = self._dismissed
 
     def _take_noise(self, noise: Noise) -> None:
         asked = self._scenario.mechanism.epsilon
@@ -262,6 +317,12 @@ class UsersPart(Part):
                 f"the coordinator's alpha {self._noise.alpha:g} would spend epsilon {spent:.4g} in a cluster of "
                 f"{assignment.size}; mechanism.epsilon is {mechanism.epsilon:g}"
             )
+
+
+def _digests(persons: Sequence[str], run: str) -> NDArray[np.int64]:
+    """A number for each row that is the same for one person at any host of a run, and another in the next one."""
+    words = (hashlib.sha256(f"{run}\0{person}".encode()).digest()[:8] for person in persons)
+    return np.frombuffer(b"".join(words), dtype="<i8").astype(np.int64)
 
 
 @lru_cache(maxsize=4096)

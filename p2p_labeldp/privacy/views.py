@@ -68,7 +68,7 @@ RECORDS: dict[View, ViewRecord] = {
     View.MODEL: ViewRecord("whoever sees the model", "the fitted model, every iterate of it", accounted=False),
     View.CURATOR: ViewRecord("the curator", "every label that is handed over, with its owner", accounted=False),
     View.SHUFFLER: ViewRecord("the shuffler", "every noisy label, with its owner", accounted=False),
-    View.USER_HOST: ViewRecord("a user host", "the answers that its own users got", accounted=False),
+    View.USER_HOST: ViewRecord("a user host", "the answers that its own users got, and the model", accounted=False),
 }
 VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted)
 CLOSED_FORM = tuple(view for view, record in RECORDS.items() if record.closed_form)

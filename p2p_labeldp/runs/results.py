@@ -54,6 +54,8 @@ def learned(resolved: Resolved, dataset: Dataset, outcome: Outcome) -> Learned:
     model = learn(resolved.plan, scenario.learner, dataset.features, reports_of(outcome), randomness)
     if model is None:
         return Learned(None, None, "nothing was reported, so there is nothing to learn from")
+    if not len(dataset.test_labels):
+        return Learned(model, None, "there were no test examples")
     return Learned(model, measured(model, dataset.test_features, dataset.test_labels))
 
 

@@ -227,6 +227,11 @@ class Deployment:
     hosts: int = key(
         0, Whole(0, 4096), "how many user hosts to wait for; 0: those that come until none has for a while"
     )
+    order: str = key(
+        "arrival",
+        OneOf(("arrival", "name")),
+        "in which order user hosts get their users' ids: as they come, or by name, so that a seed repeats a run",
+    )
     coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
     enrolment: str = key("127.0.0.1:7401", Address(), "where user hosts without a certificate enrol")
     learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
