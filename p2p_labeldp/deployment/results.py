@@ -40,7 +40,7 @@ from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.scenario import replace as changed
 
 NEARLY = 0.98
-"""Of the local epsilon: who has that much is not worth a finer account."""
+"""Of the auditor's epsilon: who has that much is not worth a finer account."""
 RUN = "{run}"
 """In the name of a place it stands for the run's name, which a node learns once hosts have come."""
 
@@ -216,14 +216,15 @@ def _hosts_epsilon(parameters: Parameters, size: int, own: int, lost: bool, delt
     """What a host sees that has ``own`` of a cluster's users and the model, which it may ask for.
 
     The model is made from what the learner sees, so that the host sees no more than the learner with so many colluders.
-    By itself it sees the answer of a given other with some chance; where that leaves little but her flip, or where
-    somebody is ``lost``, the flip is what is stated: an upper bound whatever else is seen.
+    It sees no more than the auditor either, who sees every message: that is stated where noise is fresh in every round,
+    where somebody is ``lost``, and where the host's own answers come near it already.
     """
-    if parameters.fresh:
-        return account(View.AUDITOR, parameters, cluster_size=size).get_epsilon(delta).epsilon
+    auditor = account(View.AUDITOR, parameters, cluster_size=size).get_epsilon(delta).epsilon
+    if parameters.fresh or lost:
+        return auditor
     local = LocalNoise.flip(parameters.alpha, parameters.labels)
     chance = -math.expm1(own * parameters.rounds * math.log1p(-1 / size)) if size > 1 else 1.0
-    if lost or ClosedForm(chance, local).epsilon(delta) >= NEARLY * local.epsilon:
-        return local.epsilon
+    if ClosedForm(chance, local).epsilon(delta) >= NEARLY * auditor:
+        return auditor
     pooled = account(View.COALITION, parameters, cluster_size=size, colluders=own, thorough=False)
-    return pooled.get_epsilon(delta).epsilon
+    return min(auditor, pooled.get_epsilon(delta).epsilon)

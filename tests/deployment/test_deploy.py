@@ -124,7 +124,7 @@ def test_any_number_of_hosts_gives_what_run_gives_and_no_label_shows(
 def check_folder(out: Path, hosts: int) -> None:
     """What a deployment leaves, and who may read it."""
     names = {"summary.json", "scenario.toml", "manifest.json", "reports.npz", "private", "report.html", "logs"}
-    assert {path.name for path in out.iterdir()} == names
+    assert {path.name for path in out.iterdir()} == names | {"model.npz", "model-card.md"}
     kept = {path.name for path in (out / "private").iterdir()}
     assert "trace.msgpack" in kept
     assert "population.npz" not in kept  # nobody knows everyone's label

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from mutations import Mutations, pack
 
 from p2p_labeldp.deployment import parts as parts_module
+from p2p_labeldp.deployment.gathering import MOST_USERS
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
     Column,
@@ -29,6 +30,7 @@ from p2p_labeldp.deployment.items import (
     Quiet,
     Ready,
     Records,
+    Result,
     Traced,
     Written,
     decode_item,
@@ -196,7 +198,7 @@ class Watched(Model):
     """A model that looks at everything a part says."""
 
     ALLOWED: dict[str, tuple[type[Item], ...]] = {  # noqa: RUF012 - never changed
-        "learner": (Ready, Quiet, Written, Records),
+        "learner": (Ready, Quiet, Written, Records, Result),
         "auditor": (Ready, Traced),
     }
 
@@ -238,9 +240,7 @@ def harmless(model: Model, peer: str, body: bytes) -> bool:
         envelopes = [found for found in salvage(body) if isinstance(found, Envelope)]
     else:
         if type(item) is Join:
-            return item.data.users != 24
-        if type(item) is Ready:  # a learner may say that its data are others, and nobody begins
-            return peer != "learner"
+            return not 1 <= item.users <= MOST_USERS
         if type(item) is Column:
             return peer != ENEMY or model.scenario.clusters.method != "given"
         envelopes = item.envelopes if type(item) is Mail else []

@@ -29,7 +29,6 @@ from p2p_labeldp.deployment.certificates import init_certificates, renew
 from p2p_labeldp.deployment.items import (
     Begin,
     Column,
-    Data,
     Directory,
     Facts,
     Finish,
@@ -208,7 +207,9 @@ async def test_a_host_that_enrols_after_shares_are_dealt_is_told_so(
         held = await live.start("users-2", kind=Held)
         assert isinstance(held, Held)
         await held.assigned.wait()
-        latecomer = Node("users", live.scenario, certificates=late, state=tmp_path / "late-state")
+        latecomer = Node(
+            "users", live.scenario, certificates=late, state=tmp_path / "late-state", rows=live.rows("users-1")
+        )
         monkeypatch.setattr(latecomer, "log", lambda *_, **__: None)
         monkeypatch.setattr(latecomer._transport, "_log", lambda *_, **__: None)
         with pytest.raises(ExceptionGroup) as group:
@@ -416,7 +417,7 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
             mail((theirs, COORDINATOR, Done(0, "reported")), (COORDINATOR, COORDINATOR, Done(0, "reported"))),
             mail((LEARNER, COORDINATOR, Done(0, "dropped")), (mine, LEARNER, Report(0, 1))),
             mail((mine, COORDINATOR, Done(1, "reported")), (mine, COORDINATOR, closed(40))),
-            Join("127.0.0.1:1", Data(40, 2, 2, "x", "x")),
+            Join("127.0.0.1:1", 40),
             Ready(),
             Quiet(),
             Traced({"ask": 1}),

@@ -11,31 +11,29 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
-import msgspec
 import numpy as np
 import pytest
 from deployment_model import Model
 from small import THREE_CLUSTERS
 
-from p2p_labeldp.deployment.agreement import data_of
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
     Column,
-    Data,
     Directory,
-    Ended,
+    Examples,
     Holder,
     Item,
     Join,
     Mail,
     Records,
+    Result,
+    Wanted,
     decode_item,
     encode_item,
     encode_records,
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
-from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.parts import MAX_CLOCK, MAX_LEAP, MOST_REFUSED, Part
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
@@ -55,10 +53,6 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.scenario import parse_scenario, replace
 
 SMALL = parse_scenario(THREE_CLUSTERS)
-
-
-def data(users: int, features: int, labels: int) -> Data:
-    return Data(users, features, labels, "of features", "of the schema")
 
 
 LIAR = f"{3:064x}"  # the key of the third host in a model
@@ -254,13 +248,11 @@ def test_an_assignment_by_another_host_costs_nothing_and_ends_nothing() -> None:
 @pytest.mark.parametrize(
     ("join", "why"),
     [
-        (Join("nowhere", data(40, 2, 2)), "its address is not HOST:PORT"),
-        (Join("host:99999", data(40, 2, 2)), "its address is not HOST:PORT"),
-        (Join(":1", data(40, 2, 2)), "its address is not HOST:PORT"),
-        (Join("host:1", data(41, 2, 2)), "it counts 41 users in its data; data.users is 40"),
-        (Join("host:1", data(40, 0, 2)), "it counts 40 users, 0 features and 2 labels in its data"),
-        (Join("host:1", data(40, 2**47, 2)), f"it counts 40 users, {2**47} features and 2 labels in its data"),
-        (Join("host:1", data(40, 2, 1)), "it counts 40 users, 2 features and 1 labels in its data"),
+        (Join("nowhere", 40), "its address is not HOST:PORT"),
+        (Join("host:99999", 40), "its address is not HOST:PORT"),
+        (Join(":1", 40), "its address is not HOST:PORT"),
+        (Join("host:1", 0), f"it brings 0 users; from 1 to {2**31} are allowed"),
+        (Join("host:1", 2**47), f"it brings {2**47} users; from 1 to {2**31} are allowed"),
     ],
     ids=str,
 )
@@ -280,63 +272,63 @@ def test_an_offer_that_cannot_be_used_is_declined_and_the_host_told_why(join: Jo
     assert model.digest == run(SMALL, engine="vectorized").summary.noisy_sha256
 
 
-def test_hosts_whose_data_differ_from_those_of_most_are_named() -> None:
-    gathering = Gathering(replace(SMALL, data__users=0), "a run")
-    for place, users in enumerate((50, 60, 50, 60, 60)):
-        assert gathering.offer(f"{place}", f"users-{place}", Join("host:1", data(users, 2, 2))) == ""
-    assert gathering.disagreement() == "users-0 has 50 users in place of 60; users-2 has 50 users in place of 60"
-
-
-def test_of_two_groups_of_a_size_the_one_that_began_first_is_taken_for_most() -> None:
-    gathering = Gathering(replace(SMALL, data__users=0), "a run")
-    for place, labels in enumerate((3, 2)):
-        gathering.offer(f"{place}", f"users-{place}", Join("host:1", data(50, 2, labels)))
-    assert gathering.disagreement() == "users-1 has 2 labels in place of 3"
-
-
 def test_whatever_hosts_call_themselves_their_directory_fits_into_a_frame() -> None:
     gathering = Gathering(SMALL, "a run")
     long, count = "h" * 250 + ":1", 0
-    while not gathering.offer(f"{count:064x}", "u" * 64, Join(long, data(40, 2, 2))):
+    while not gathering.offer(f"{count:064x}", "u" * 64, Join(long, 40)):
         count += 1
     hosts = [Holder(key, name, join.address, 0, 2**48 - 1) for key, (name, join) in gathering.joined.items()]
     length = len(encode_item(Directory("a run", 1e9, 40, 2, 2, hosts)))
     assert 0.9 * MAX_BODY < length <= MAX_BODY
-    assert gathering.offer("last", "u", Join(long, data(40, 2, 2))) == "there are too many hosts"
+    assert gathering.offer("last", "u", Join(long, 40)) == "there are too many hosts"
 
 
-def told_to_end(model: Model, name: str) -> str:
-    """Why the coordinator has ended the run, as a node hears it, and that it stops there."""
-    _, body = model.streams["coordinator", name][-1]
-    item = decode_item(body)
-    assert isinstance(item, Ended)
-    with pytest.raises(RunError, match="the coordinator ended the run before it began: "):
-        say(model, name, item, sender="coordinator")
-    return item.reason
+# Features
 
 
-def test_a_host_with_other_data_ends_the_run_before_anyone_begins_and_is_named() -> None:
+def examples(first: int, rows: int, width: int = 2) -> Examples:
+    return Examples(first, np.ones((rows, width), dtype="<f4").tobytes())
+
+
+def test_features_are_taken_of_a_hosts_own_users_once_and_whole() -> None:
     model = Model(SMALL, 3)
-    other = msgspec.structs.replace(data_of(model.dataset), features_digest="another")
-    model.streams[LIAR, "coordinator"] = [(1, encode_item(Join("host:1", other)))]
-    while model.delivered[LIAR, "coordinator"] == 0 or not model.parts["coordinator"].over:
-        model.deliver(*next(pair for pair in model.waiting() if pair[1] == "coordinator"))
-    why = "the hosts' data are not the same: users-03 has other features, or in another order"
-    assert model.parts["coordinator"].failure == why
-    assert {told_to_end(model, name) for name in (*model.names[3:], "learner", "auditor")} == {why}
-    assert not any(event == "dealt" for _, event, _ in model.logged)
+    until(model, "begun")
+    while not model.parts["learner"]._known:  # type: ignore[attr-defined]
+        model.deliver("coordinator", "learner")
+    mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
+    lies = {
+        "misdirected": (examples(mine.first - 1, 1), examples(mine.last - 1, 2), examples(2**40, 1)),
+        "malformed": (
+            Examples(mine.first, b""),
+            Examples(mine.first, b"12345"),
+            Examples(mine.first, np.full((1, 2), np.nan, dtype="<f4").tobytes()),
+        ),
+    }
+    for fault, items in lies.items():
+        say(model, "learner", *items)
+        assert len(refused(model, "learner", kind="examples", fault=fault)) == 3
+    say(model, "learner", examples(mine.first, 1), examples(mine.first, 1))
+    assert refused(model, "learner", kind="examples", fault="duplicate")
+    model.run()
+    # What the liar said first stands, of its own user and nobody else's.
+    _, _, _, _, known = model.results[-1]
+    assert known.features[: mine.first].tolist() == model.dataset.features[: mine.first].tolist()
+    assert model.digest == run(SMALL, engine="vectorized").summary.noisy_sha256
 
 
-def test_a_learner_with_other_data_ends_the_run_before_anyone_begins_and_is_named() -> None:
-    model = Model(SMALL, 2)
-    other = msgspec.structs.replace(data_of(model.dataset), schema_digest="another")
-    model.parts["learner"] = LearnerPart("learner", lambda *_, **__: None, SMALL, lambda *_: None, other)
-    while not model.parts["coordinator"].over:
-        model.deliver(*model.waiting()[0])
-    why = "the learner's data are not those of the hosts: it has other class names, or in another order"
-    assert model.parts["coordinator"].failure == why
-    assert {told_to_end(model, name) for name in (*model.names[3:], "learner", "auditor")} == {why}
-    assert not any(event == "begun" for _, event, _ in model.logged)
+def test_a_file_is_taken_from_the_learner_alone_and_only_where_it_was_asked_for() -> None:
+    model = Model(SMALL, 3)
+    until(model, "begun")
+    victim = model.names[3]
+    part = Result("model.npz", 0, 3, b"lie")
+    say(model, victim, part)
+    assert refused(model, victim, kind="result", fault="misdirected")
+    say(model, victim, part, sender="learner")
+    assert refused(model, victim, kind="result", fault="out_of_order")
+    say(model, "learner", Wanted(), Wanted())
+    assert refused(model, "learner", kind="wanted", fault="out_of_order")
+    say(model, "learner", Wanted(), sender=f"{9:064x}")
+    assert len(refused(model, "learner", kind="wanted", fault="out_of_order")) == 2
 
 
 # Floods

@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 from deployment_model import Model
 
+from p2p_labeldp.deployment.items import Item, Join, Wanted, encode_item
 from p2p_labeldp.deployment.journal import JOINED, Entry
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.deployment.learning import Left
+from p2p_labeldp.deployment.results import _described
+from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.run import run
@@ -151,25 +155,110 @@ def test_too_few_flips_of_the_coordinator_are_noticed_by_the_hosts(monkeypatch: 
         model.run()
 
 
-def test_a_host_whose_data_differ_is_told_so_and_the_others_go_on() -> None:
+def test_a_host_that_brings_nobody_is_told_so_and_the_others_go_on() -> None:
     model = Model(SMALL, 2)
-    other = Model(replace(SMALL, data__users=50), 2)
     late = model.names[4]
-    model.streams[late, "coordinator"] = other.streams[late, "coordinator"]
+    model.streams[late, "coordinator"] = [(1, encode_item(Join("host:1", 0)))]
     model.deliver(late, "coordinator")
-    why = "it counts 50 users in its data; data.users is 60"
-    refused = {"peer": "users-02", "kind": "join", "fault": "malformed", "reason": why}
-    assert ("coordinator", "refused", refused) in model.logged
+    why = "it brings 0 users; from 1 to"
+    assert any(event == "refused" and why in facts["reason"] for _, event, facts in model.logged)
     with pytest.raises(RunError, match=f"the coordinator gives this host no share: {why}"):
         model.deliver("coordinator", late)
     model.away.add(late)
     model.run()
     model.expire("coordinator")  # nobody else came
     model.run()
-    model.expire("coordinator")  # hellos of the share that is nobody's
+    assert model.summary().users == 30
+    assert model.summary().missing == ()
+
+
+def test_ids_go_by_arrival_or_by_name() -> None:
+    for order, first in (("arrival", 1), ("name", 0)):
+        model = Model(SMALL, 3)
+        model.scenario = replace(model.scenario, deployment__order=order)
+        model.parts["coordinator"] = model.make("coordinator")
+        for name in (model.names[4], model.names[3], model.names[5]):
+            model.deliver(name, "coordinator")
+        shares = model.parts["coordinator"].shares
+        assert shares is not None
+        assert shares.hosts[0].key == model.names[3 + first]
+        assert [holder.first for holder in shares.hosts] == [0, 20, 40]
+        model.run()
+        assert (model.digest == vectorized(SMALL)) == (order == "name")
+
+
+def test_the_model_is_handed_to_hosts_that_ask_and_to_nobody_else() -> None:
+    kept: list[dict[str, bytes]] = []
+    asks = f"{2:064x}"
+    model = Model(SMALL, 3, seed=4, wants={asks: kept.append})
+    model.left = Left(b"m" * 700_000, b"its card")
+    while model.step():
+        if model.generator.random() < 0.02:
+            model.kill(asks)
+            model.kill("learner")
+    assert kept[-1] == {"model.npz": b"m" * 700_000, "model-card.md": b"its card"}
+    assert all(part.over for part in model.parts.values())
+    told = {pair[1] for pair, said in model.streams.items() if pair[0] == "learner" and said}
+    assert told & {*model.names[3:]} == {asks}
+
+
+class Unheard(UsersPart):
+    """Asks for the model, and the learner never hears it."""
+
+    def say(self, key: str, item: Item) -> None:
+        if not isinstance(item, Wanted):
+            super().say(key, item)
+
+
+def test_a_host_that_asked_waits_for_the_model_and_says_so_where_it_never_comes() -> None:
+    asks = f"{1:064x}"
+    unheard = {asks: lambda name, log, model: model.make_users(name, log, Unheard)}
+    model = Model(SMALL, 2, parts=unheard, wants={asks: lambda files: None})
     model.run()
-    assert model.summary().missing == tuple(range(30, 60))
-    assert model.summary().reports > 0
+    assert not model.parts[asks].over
+    assert model.parts[asks].waits_for == "the learner to hand over the model"
+    with pytest.raises(RunError, match="the learner did not hand over the model within 60 seconds"):
+        model.expire(asks)
+
+
+def with_persons(model: Model, persons: list[str]) -> Model:
+    """The same with a person for every row, told to hosts that are made anew."""
+    codes = np.unique(persons, return_inverse=True)[1]
+    model.dataset = dataclasses.replace(model.dataset, persons=codes.astype(np.int64))
+    model.parts = {name: model.make(name) for name in model.names}
+    model.journals.clear()
+    model.streams.clear()
+    for name in model.names[3:]:
+        model.do(name, Entry(1000.0, JOINED, name="host:7430"))
+    return model
+
+
+def test_one_person_at_two_hosts_ends_the_run_before_anyone_begins() -> None:
+    model = with_persons(Model(SMALL, 2), [f"p{29 if row == 30 else row}" for row in range(60)])
+    with pytest.raises(RequestError, match="users-01 and users-02 have rows of one person; she may take part at one"):
+        model.run()
+    assert not any(event == "begun" for _, event, _ in model.logged)
+    assert "p30" not in str(model.logged)
+
+
+def test_rows_of_one_person_at_one_host_are_counted() -> None:
+    model = with_persons(Model(SMALL, 2), [f"p{row // 3}" for row in range(60)])
+    model.run()
+    assert model.results[-1][1].person_rows == 3
+    assert model.digest == vectorized(SMALL)
+
+
+def test_of_users_whose_features_were_lost_nothing_is_learned() -> None:
+    """A host that stays away for good, before the learner has its features: its users report nothing and count not."""
+    model = Model(SMALL, 3)
+    model.run()
+    outcome, _, _, _, known = model.results[-1]
+    assert known.came.all()
+    assert known.features.tolist() == model.dataset.features.tolist()
+    seen = _described(outcome, dataclasses.replace(known, came=np.arange(60) < 40))
+    assert (seen.clusters[40:] == -1).all()
+    assert all((users < 40).all() for users, _ in seen.rounds)
+    assert seen.clusters[:40].tolist() == outcome.clusters[:40].tolist()
 
 
 def test_no_label_reaches_the_coordinator() -> None:

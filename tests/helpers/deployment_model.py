@@ -15,13 +15,14 @@ import numpy as np
 
 from p2p_labeldp.audit.folder import SUMMARY
 from p2p_labeldp.data import Dataset, load
-from p2p_labeldp.deployment.agreement import data_of
+from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.disk import RealDisk
+from p2p_labeldp.deployment.dividing import rows_of, study_of
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
-from p2p_labeldp.deployment.learning import LearnerPart
+from p2p_labeldp.deployment.learning import Known, LearnerPart, Left
 from p2p_labeldp.deployment.parts import SINGLES, Part
 from p2p_labeldp.deployment.results import writer
 from p2p_labeldp.deployment.users import UsersPart
@@ -29,7 +30,7 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.runs import Summary, read_summary
 from p2p_labeldp.runs.resolve import parameters_of
-from p2p_labeldp.scenario import Scenario, replace
+from p2p_labeldp.scenario import Scenario
 
 
 class KeptCoins:
@@ -52,10 +53,14 @@ class Model:
         *,
         dataset: Dataset | None = None,
         tossed: Any = None,
+        wants: dict[str, Any] | None = None,
     ) -> None:
-        """``dataset`` and the coins ``tossed`` are the scenario's unless given."""
-        self.scenario = replace(scenario, deployment__hosts=hosts)
+        """``dataset`` and the coins ``tossed`` are the scenario's unless given; ``wants`` the model, by key.
+
+        Each host has its share of the data set's users, in their order; ids go by the hosts' names.
+        """
         self.dataset = dataset or load(scenario.data, scenario.coins.seed)
+        self.scenario = study_of(scenario, self.dataset, hosts)
         self._tossed = tossed or make_coins(scenario.coins.source, scenario.coins.seed)
         self.names = ["coordinator", "learner", "auditor", *(f"{place:064x}" for place in range(1, hosts + 1))]
         self.generator = np.random.default_rng(seed)
@@ -63,8 +68,10 @@ class Model:
         self.coins: dict[str, dict[tuple[int, int, int], Any]] = defaultdict(dict)
         self.streams: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
         self.delivered: dict[tuple[str, str], int] = defaultdict(int)
-        self.results: list[tuple[Outcome, Facts, Directory]] = []
+        self.results: list[tuple[Outcome, Facts, Directory, float, Known]] = []
         self.trace = b""
+        self.left = Left(b"a model", b"its card")
+        self.wants = wants or {}
         self.logged: list[tuple[str, str, dict[str, Any]]] = []
         self.away: set[str] = set()
         self.now = 1000.0
@@ -85,15 +92,22 @@ class Model:
         if name == "auditor":
             return AuditorPart(name, log, self.scenario, self._write_trace)
         if name == "learner":
-            return LearnerPart(
-                name, log, self.scenario, lambda *facts: self.results.append(facts[:3]), data_of(self.dataset)
-            )
+            return LearnerPart(name, log, self.scenario, self._write_results)
         return self.make_users(name, log, UsersPart)
 
     def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:
         coins = KeptCoins(self._tossed, self.coins[name])
         parameters = parameters_of(self.scenario, len(self.dataset.classes))
-        return kind(name, log, self.scenario, self.dataset, parameters, coins)
+        return kind(name, log, self.scenario, self.rows(name), parameters, coins, self.wants.get(name))
+
+    def rows(self, name: str) -> Rows:
+        """A host's own."""
+        users, hosts, place = len(self.dataset.labels), len(self.names) - 3, self.names.index(name) - 3
+        return rows_of(self.dataset, np.arange(users * place // hosts, users * (place + 1) // hosts))
+
+    def _write_results(self, *facts: Any) -> Left:
+        self.results.append(facts)  # type: ignore[arg-type]
+        return self.left
 
     def _write_trace(self, parts: Any) -> None:
         self.trace = b"".join(parts)
@@ -175,7 +189,8 @@ class Model:
         """What the learner's folder would say, from what it was told."""
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "run"
-            writer(place, self.scenario, self.dataset, RealDisk())(*self.results[-1], 1.0)
+            test = Rows(self.dataset.test_features, self.dataset.test_labels)
+            writer(place, self.scenario, test, RealDisk())(*self.results[-1])
             return read_summary(place / SUMMARY)
 
     @property

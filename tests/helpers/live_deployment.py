@@ -14,9 +14,13 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import trio
 
+from p2p_labeldp.data import Dataset, load
+from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.dividing import rows_of, study_of
 from p2p_labeldp.deployment.items import Item, Mail, encode_item
 from p2p_labeldp.deployment.journal import SETTLED, Entry
 from p2p_labeldp.deployment.logs import Logger
@@ -35,16 +39,23 @@ LOOK = 0.005
 
 
 class Live:
-    """``hosts`` user hosts are waited for; certificates are made for one more, which an intruder may hold."""
+    """``hosts`` user hosts are waited for, each with its share of the data set's rows.
 
-    def __init__(self, folder: Path, scenario: Scenario, hosts: int = 2, **settings: Any) -> None:
+    Certificates are made for one more, which an intruder may hold; its rows are those of the first.
+    """
+
+    def __init__(
+        self, folder: Path, scenario: Scenario, hosts: int = 2, *, dataset: Dataset | None = None, **settings: Any
+    ) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.certificates = folder / "certificates"
         init_certificates(self.certificates, hosts + 1)
         self.address = dict(zip(SINGLES, free_addresses(3), strict=True))
         places = {f"deployment__{role}": address for role, address in self.address.items()}
-        self.scenario = replace(scenario, deployment__hosts=hosts, **places, **settings)
+        self.dataset = dataset or load(scenario.data, scenario.data_seed)
+        self.hosts = hosts
+        self.scenario = replace(study_of(scenario, self.dataset, hosts), **places, **settings)
         self.nodes: dict[str, Node] = {}
         self.ended: dict[str, trio.Event] = {}
         self._streams: dict[str, io.StringIO] = {}
@@ -89,10 +100,21 @@ class Live:
             certificates=folder or self.certificates / name,
             state=self.folder / "state" / name,
             place=self.folder / role if role in ("learner", "auditor") else None,
+            rows=self.rows(name),
             enrolment=self.certificates / "enrolment" if self.scenario.deployment.authority else None,
             logger=Logger(name, stream),
         )
         return node
+
+    def rows(self, name: str) -> Rows | None:
+        """A node's own: a host's share, or the learner's test examples."""
+        role, _, number = name.partition("-")
+        if role == "learner":
+            return Rows(self.dataset.test_features, self.dataset.test_labels)
+        if role != "users":
+            return None
+        users, place = len(self.dataset.labels), (int(number) - 1) % self.hosts
+        return rows_of(self.dataset, np.arange(users * place // self.hosts, users * (place + 1) // self.hosts))
 
     async def _run(self, name: str, node: Node, started: Any) -> None:
         await node.run(started)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import random
 import re
 from pathlib import Path
 
@@ -18,13 +17,15 @@ from live_deployment import Live
 from processes import Machine, fleet
 
 from p2p_labeldp.cli import main
-from p2p_labeldp.data import Dataset, load
-from p2p_labeldp.deployment import local, node
+from p2p_labeldp.data import load
+from p2p_labeldp.data.rows import Rows
+from p2p_labeldp.deployment import local
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.dividing import rows_of, study_of
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.scenario import parse_scenario, replace
@@ -142,15 +143,16 @@ def test_deploy_says_which_clusters_were_withheld_and_ends_with_status_1(
 # Journals
 
 
-def journal_of(name: str, dataset: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def journal_of(name: str, rows: Rows | None, folder: Path) -> dict[str, str]:
     """The facts in the journal of a node that has just been made."""
-    monkeypatch.setattr(node, "load", lambda *_: dataset)
     init_certificates(folder / "certificates", 1)
+    scenario = replace(TARGET, data__users=40)
     made = Node(
         name.partition("-")[0],
-        replace(TARGET, data__users=40),
+        study_of(scenario, load(scenario.data, 0), 1),
         certificates=folder / "certificates" / name,
         state=folder / "state",
+        rows=rows,
         logger=Logger(name, io.StringIO()),
     )
     made.journal.commit()
@@ -158,76 +160,39 @@ def journal_of(name: str, dataset: Dataset, folder: Path, monkeypatch: pytest.Mo
     return facts_of(folder / "state" / FILE)
 
 
-def with_another_label(dataset: Dataset) -> Dataset:
-    labels = dataset.labels.copy()
-    labels[7] ^= 1
-    return dataclasses.replace(dataset, labels=labels, conditional=None)
+def test_a_learners_journal_begins_without_a_word_on_anyones_rows(tmp_path: Path) -> None:
+    facts = journal_of("learner", None, tmp_path)
+    assert facts.keys() == {"role", "scenario", "known coordinator", "known learner", "known auditor"}
 
 
-def test_whoever_knows_all_labels_but_one_cannot_try_the_last_one_out_on_a_learners_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = load(replace(TARGET, data__users=40).data, 0)
-    one = journal_of("learner", dataset, tmp_path / "one", monkeypatch)
-    other = journal_of("learner", with_another_label(dataset), tmp_path / "other", monkeypatch)
-    same = {"role", "scenario", "data"}
-    assert {name: one[name] for name in same} == {name: other[name] for name in same}
-    others = {"known coordinator", "known learner", "known auditor"}
-    assert one.keys() == other.keys() == same | others
-
-
-def test_a_hosts_journal_keeps_of_labels_what_nobody_can_try_without_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", ["users-1", "learner"])
+def test_a_journal_keeps_of_labels_what_nobody_can_try_without_its_key(tmp_path: Path, name: str) -> None:
     """It has to notice other labels when it comes back. With another key the same labels leave another mark."""
-    dataset = load(replace(TARGET, data__users=40).data, 0)
-    marks = []
-    for place in ("one", "other"):
-        facts = journal_of("users-1", dataset, tmp_path / place, monkeypatch)
-        marks.append(facts["labels"])
-    assert marks[0] != marks[1]
+    rows = rows_of(load(replace(TARGET, data__users=40).data, 0), np.arange(40))
+    one, other = (journal_of(name, rows, tmp_path / place) for place in ("one", "other"))
+    assert one["labels"] != other["labels"]
+    assert one["data"] == other["data"]
+    assert rows.labels is not None
+    changed = dataclasses.replace(rows, labels=1 - rows.labels)
+    assert journal_of(name, changed, tmp_path / "third")["data"] == one["data"]
 
 
-# Nodes with other data
-
-
-def written(path: Path, rows: list[str]) -> Path:
-    path.write_text("\n".join(["x,y,label", *rows]) + "\n", encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def rows() -> list[str]:
-    chance = random.Random(3)
-    return [f"{chance.random():.6f},{chance.random():.6f},{chance.choice('ab')}" for _ in range(60)]
+# Nodes with another schema
 
 
 @pytest.mark.parametrize("odd", ["users-2", "learner"])
-@pytest.mark.parametrize("change", ["reordered", "another value", "another class"])
-async def test_nodes_with_other_data_end_the_run_before_anyone_begins_and_are_named(
-    odd: str, change: str, rows: list[str], tmp_path: Path
-) -> None:
-    usual = written(tmp_path / "usual.csv", rows)
-    changed = {
-        "reordered": rows[::-1],
-        "another value": ["0.5," + rows[0].partition(",")[2], *rows[1:]],
-        "another class": [row.replace("b", "c") for row in rows],
-    }[change]
-    other = written(tmp_path / "other.csv", changed)
-    scenario = parse_scenario(f'[data]\nname = "csv"\npath = "{usual}"\n[clusters]\ncount = 2\nminimum_size = 5\n')
-    live = Live(tmp_path / "live", scenario, hosts=2, deployment__away_limit=20.0)
-    what = "other class names" if change == "another class" else "other features"
-    whose = f"the hosts' data are not the same: {odd} has" if odd != "learner" else "the learner's data are not those"
+async def test_a_node_with_another_schema_is_refused_before_anyone_begins(odd: str, tmp_path: Path) -> None:
+    live = Live(tmp_path / "live", TARGET, hosts=2, deployment__away_limit=20.0)
+    schema = live.scenario.data.schema
+    another = msgspec.structs.replace(schema, classes=schema.classes[::-1])
 
     async def play() -> None:
         async with live.running():
-            for name in ("coordinator", "learner", "auditor", "users-1", "users-2"):
-                await live.start(name, **({"data__path": str(other)} if name == odd else {}))
-                if name == "users-1":
-                    await live.saw("coordinator", "joined")
+            await live.start("coordinator", "auditor", "users-1")
+            await live.start(odd, data__schema=another)
             await live.finish()
 
     with pytest.raises(BaseExceptionGroup) as group:
         await play()
-    assert group.group_contains(RunError, match=f"{whose}.*{what}")
+    assert group.group_contains(RequestError, match=r"the scenario differs in data\.schema")
     assert not live.lines("coordinator", "begun")

@@ -21,7 +21,7 @@ from transcripts import Execution, Received, alike, drawn, listen
 
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment import node
-from p2p_labeldp.deployment.items import Mail, decode_item
+from p2p_labeldp.deployment.items import Begin, Examples, Mail, Result, Wanted, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
@@ -241,22 +241,50 @@ def test_over_links_a_learner_cannot_tell_who_asked_whom(hosts: int, seed: int) 
 
 
 @HOSTS
-def test_a_host_speaks_to_the_learner_when_all_its_users_are_told_of_the_close_and_at_no_other_time(hosts: int) -> None:
+def test_a_host_speaks_to_the_learner_when_it_begins_and_when_all_its_users_are_told_of_the_close(hosts: int) -> None:
     model = deployed(drawn(np.random.default_rng(3), SIZE, ROUNDS), hosts, 3)
     causes = [body for name, body in model.causes if name not in ("coordinator", "auditor")]
-    assert hosts <= len(causes) <= hosts * ROUNDS
-    for body in causes:
-        item = decode_item(body)
+    items = [decode_item(body) for body in causes]
+    assert sum(type(item) is Begin for item in items) == hosts, "then it tells features"
+    closes = [item for item in items if type(item) is not Begin]
+    assert hosts <= len(closes) <= hosts * ROUNDS
+    for item in closes:
         assert isinstance(item, Mail)
         (last,) = [envelope.message for envelope in item.envelopes if envelope.receiver == HOST]
         assert type(last) in (Round, Goodbye)
 
 
 @HOSTS
+def test_of_rows_the_learner_is_told_everyones_features_and_nothing_else(hosts: int) -> None:
+    model = deployed(drawn(np.random.default_rng(4), SIZE, ROUNDS), hosts, 4)
+    features = {}
+    for name in model.names[3:]:
+        first, *rest = (decode_item(body) for _, body in model.streams[name, "learner"])
+        assert isinstance(first, Examples)
+        assert all(type(item) is Mail for item in rest)
+        features[first.first] = first.features
+    assert b"".join(features[first] for first in sorted(features)) == model.dataset.features.tobytes()
+
+
+def test_a_host_that_asks_is_told_the_learners_files_and_nothing_else() -> None:
+    execution = drawn(np.random.default_rng(4), SIZE, ROUNDS)
+    asks = f"{1:064x}"
+    model = Model(SCENARIO, 2, dataset=dataset_of(execution), wants={asks: lambda files: None})
+    model.run()
+    told = [decode_item(body) for _, body in model.streams["learner", asks]]
+    assert [(item.name, item.content) for item in told if isinstance(item, Result)] == [
+        ("model.npz", model.left.model),
+        ("model-card.md", model.left.card),
+    ]
+    assert len(told) == 2
+    assert not model.streams["learner", f"{2:064x}"]
+
+
+@HOSTS
 def test_reports_leave_a_host_in_one_batch_in_the_order_of_users(hosts: int) -> None:
     model = deployed(drawn(np.random.default_rng(4), SIZE, ROUNDS), hosts, 4)
     for name in model.names[3:]:
-        for _, body in model.streams[name, "learner"]:
+        for _, body in model.streams[name, "learner"][1:]:  # behind the features
             item = decode_item(body)
             assert isinstance(item, Mail)
             senders = [envelope.sender for envelope in item.envelopes]
@@ -317,9 +345,8 @@ def test_that_users_are_done_is_told_of_all_at_once(hosts: int) -> None:
 async def over_tls(execution: Execution, folder: Path, hosts: int, patch: Callable[..., None]) -> dict[int, list[Any]]:
     """What the learner's journal has of the protocol's messages, by the first user of the host they came from."""
     dataset, coins = dataset_of(execution), execution.coins(ALPHA, THETA)
-    patch(node, "load", lambda *_: dataset)
     patch(node, "make_coins", lambda *_: coins)
-    live = Live(folder, SCENARIO, hosts=hosts)
+    live = Live(folder, SCENARIO, hosts=hosts, dataset=dataset)
     async with live.running():
         await live.start("coordinator", "learner", "auditor")
         for place in range(hosts):
@@ -331,7 +358,7 @@ async def over_tls(execution: Execution, folder: Path, hosts: int, patch: Callab
         firsts = {"coordinator": -1} | {holder.key: holder.first for holder in shares.hosts}
     found: dict[int, list[Any]] = {}
     for _, kind, peer, _, clock, body in of_kind(folder / "state" / "learner" / FILE, ENTRY):
-        if kind == TAKEN and isinstance(decode_item(body), Mail):
+        if kind == TAKEN and isinstance(decode_item(body), Mail | Examples | Wanted):
             found.setdefault(firsts[peer], []).append((clock, body))
     return found
 
