@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from p2p_labeldp.data import Dataset, load
-from p2p_labeldp.deployment import node
+from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment.simulated import people
 from p2p_labeldp.deployment.simulated.__main__ import COMMAND, main
+from p2p_labeldp.deployment.simulated.people import dataset_of as people_of
 from p2p_labeldp.deployment.simulated.plan import KINDS, Plan, draw
 from p2p_labeldp.deployment.simulated.run import simulate
 from p2p_labeldp.deployment.simulated.swarm import Swarm, swarm
@@ -62,11 +63,10 @@ def test_other_labels_change_nothing_but_labels(seed: int, monkeypatch: pytest.M
     """Every size, order, batch, time and step of everyone is the same: none of it is a function of labels."""
     before = simulate(seed).history
 
-    def other(*arguments: Any) -> Dataset:
-        return with_other_labels(load(*arguments))
+    def other(plan: Plan) -> Dataset:
+        return with_other_labels(people_of(plan))
 
-    monkeypatch.setattr(node, "load", other)
-    monkeypatch.setattr("p2p_labeldp.deployment.simulated.verdict.load", other)
+    monkeypatch.setattr(people, "dataset_of", other)
     after = simulate(seed)
     assert not after.failures
     assert after.history.sha256 == before.sha256

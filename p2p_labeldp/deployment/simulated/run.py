@@ -24,6 +24,7 @@ from p2p_labeldp.deployment.simulated.meeting import Meetings
 from p2p_labeldp.deployment.simulated.network import Network, Weather
 from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.papers import papers
+from p2p_labeldp.deployment.simulated.people import own_rows, study
 from p2p_labeldp.deployment.simulated.plan import SINGLES, Plan, draw
 from p2p_labeldp.deployment.simulated.verdict import judge
 from p2p_labeldp.deployment.simulated.watch import Broken, Watch
@@ -69,7 +70,7 @@ class _Simulation:
         network = Network(self.history, chance, Weather(plan.latency, plan.jitter, plan.pieces))
         self.fleet = Fleet(network, Meetings(), self.history, {})
         self.scene = Scene(plan, self.fleet)
-        base = plan.scenario
+        base = study(plan)
         addresses = {name: f"10.0.0.{number + 1}" for number, name in enumerate(plan.names)}
         places = {f"deployment__{role}": f"{addresses[role]}:{PORTS[role]}" for role in SINGLES}
         self.base = replace(base, **places)
@@ -162,7 +163,8 @@ class _Simulation:
                 self.scenario_of(name),
                 certificates=papers() / name,
                 state=Path("/state") / name,
-                place=machine.disk.root / "results",
+                place=machine.disk.root / "results" if name in ("learner", "auditor") else None,
+                rows=own_rows(self.plan, name),
                 logger=_Log(self, process),
                 world=process.world,
             )

@@ -15,7 +15,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.world import World
@@ -73,7 +75,7 @@ class _CopyDisk:
 class Shadow:
     """Follows one journal from its beginning. ``said`` are (clock, body) of each peer's stream, by the peer's key."""
 
-    def __init__(self, role: str, scenario: Scenario, certificates: Path, place: Path) -> None:
+    def __init__(self, role: str, scenario: Scenario, certificates: Path, place: Path, rows: Rows | None) -> None:
         self.said: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self.taken: Counter[str] = Counter()
         self.facts: dict[str, str] = {}
@@ -87,7 +89,8 @@ class Shadow:
             scenario,
             certificates=certificates,
             state=Path("/shadow"),
-            place=place,
+            place=place if role in ("learner", "auditor") else None,
+            rows=rows,
             logger=Silent(role),
             world=world,
         )
@@ -107,7 +110,7 @@ class Shadow:
             self._note(records)
             if self.node is None:
                 self.node = self._make(World(disk=_CopyDisk(content[:end]), entropy=self._entropy))
-                self.node._part._write = lambda *_: None  # type: ignore[attr-defined]
+                self.node._part._write = lambda *_: Left()  # type: ignore[attr-defined]
             else:
                 for kind, *values in records:
                     if kind == COINS:

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data import load
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
 from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.people import own_rows
 from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
 from p2p_labeldp.scenario import Scenario
@@ -79,14 +79,15 @@ class _Expected:
     @classmethod
     def of(cls, scene: Scene, watch: Watch, summary: dict[str, Any]) -> _Expected:
         scenario = scene.plan.scenario
-        dataset = load(scenario.data, scenario.data_seed, None)
         shadow = watch.shadows["coordinator"].node
         assert shadow is not None
         part = shadow._part
         assert isinstance(part, CoordinatorPart)
         assert part.role is not None
         assert part.shares is not None
-        users, rounds = len(dataset.labels), scenario.mechanism.rounds
+        hosts = [own_rows(scene.plan, watch.names[holder.key]) for holder in part.shares.hosts]
+        labels = np.concatenate([rows.labels for rows in hosts if rows is not None and rows.labels is not None])
+        users, rounds = len(labels), scenario.mechanism.rounds
         coins: dict[tuple[int, int], NDArray[np.float64]] = {}
         if scenario.coins.source == "seeded":
             for round_ in range(rounds):
@@ -100,7 +101,7 @@ class _Expected:
             user: watch.names[holder.key] for holder in part.shares.hosts for user in range(holder.first, holder.last)
         }
         alpha = summary["alpha"]
-        return cls(scenario, part.role.clusters, dataset.labels, coins, holders, len(dataset.classes), alpha)
+        return cls(scenario, part.role.clusters, labels, coins, holders, scenario.data.labels, alpha)
 
     def members(self, cluster: int) -> list[int]:
         found: list[int] = np.flatnonzero(self.clusters == cluster).tolist()

@@ -21,6 +21,7 @@ from p2p_labeldp.deployment.parts import EPOCH
 from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.network import End
 from p2p_labeldp.deployment.simulated.papers import papers
+from p2p_labeldp.deployment.simulated.people import own_rows
 from p2p_labeldp.deployment.simulated.shadow import NotHeld, Shadow
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, Ping, decode
@@ -61,8 +62,8 @@ class Watch:
     # Disks.
 
     def _follow_anew(self, name: str) -> None:
-        role = name.partition("-")[0]
-        self.shadows[name] = Shadow(role, self._scenarios[name], papers() / name, Path("/shadow/results"))
+        role, rows = name.partition("-")[0], own_rows(self.scene.plan, name)
+        self.shadows[name] = Shadow(role, self._scenarios[name], papers() / name, Path("/shadow/results"), rows)
         self.scene.fleet.by_name[name].disk.committed = lambda path, data: self.committed(name)
 
     def wiped(self, name: str) -> None:
