@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 VARIABLE = re.compile(r"P2P_LABELDP_([A-Z_]+)")
-BESIDE_KEYS = {"out", "data", "scenario"}  # of a command, of a data set, of docker-compose.yml
+BESIDE_KEYS = {"out", "rows", "test", "data", "scenario"}  # of a command, of a data set, of docker-compose.yml
 
 
 def test_every_setting_is_documented_with_its_flag_variable_and_key() -> None:
