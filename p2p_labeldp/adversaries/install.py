@@ -89,6 +89,11 @@ def assign(
     taken: dict[int, str] = {}  # user, to what she is already
     members: dict[int, tuple[int, ...]] = {}
     entries = [Assignment(number, entry, ()) for number, entry in enumerate(scenario.adversaries, 1)]
+    exchange = scenario.mechanism.exchange
+    for each in entries:
+        if exchange not in adversary_of(each.entry).exchanges:
+            allowed = " or ".join(adversary_of(each.entry).exchanges)
+            raise RequestError(f'{each.where}: mechanism.exchange = "{exchange}" has none; it must be "{allowed}"')
     _check_alone(entries)
     for drawing in (False, True):
         for each in entries:

@@ -102,5 +102,7 @@ class Adversary:
     Nothing is guaranteed otherwise."""
     attacks: tuple[Attack, ...] = ()
     """Attacks of its own, played on what it sees beside the best there is."""
+    exchanges: tuple[str, ...] = ("pull",)
+    """In which exchanges there are such."""
     alone: str = ""
     """The party that it is, where there is one of a kind: the coordinator or the learner."""

@@ -224,8 +224,10 @@ class MixedChecker(Checker):
         )
         state.gos[event.sender, event.receiver] = signed
 
-    def _no_go(self, event: Event, round_: int, attempt: int, layers: list[Any], proofs: list[Any]) -> None:
+    def _no_go(self, event: Event, *fields: Any) -> None:
+        round_, attempt, shown, layers, _ = fields
         _, session = self._mixing(event.sender, round_, attempt)
+        require(batch_digest(session.batch) == shown, "agreement", "was shown another batch than everyone")
         there = bool(layers) and layers[-1] in session.found
         require(not there or not session.distinct, "agreement", "says no-go, and her packet is in the batch")
 

@@ -29,7 +29,7 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.privacy import Exchange, Parameters, View, account
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, worst_of
 from p2p_labeldp.runs.results import learned
@@ -103,6 +103,8 @@ def _measured(context: Context, part: Assignment) -> Row:
         return _pushed(context, part)
     if measured is Measured.PLAYED:
         return _active(context, part)
+    if measured is Measured.WATCHED and context.parameters.exchange == Exchange.MIXED:
+        return {"note": "looks on; what it may learn stands in the table of guarantees"}
     if measured is Measured.WATCHED:
         return _watched(context, part, view) if view is not None else {"note": "sees no label and no report"}
     missing = len(context.outcome.missing)

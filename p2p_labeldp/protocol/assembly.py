@@ -99,6 +99,8 @@ class Assembly:
         self._waiting = set(members)  # those who may still commit
         self._least, self._relays = mixing.least, mixing.relays
         self._run, self._cipher, self._secrets = mixing.run, mixing.cipher, mixing.secrets
+        self._done: set[int] = set()
+        self._mixed = 0  # how many members of this attempt are among them
         self._commitments: dict[int, bytes] = {}
         self._openings: dict[int, bytes] = {}
         self._left_out: set[int] = set()  # who did not open: no commitment of theirs is taken any more
@@ -136,8 +138,14 @@ class Assembly:
     def done(self, sender: int) -> Iterable[Outgoing]:
         """She is done with the round, whatever the outcome: nothing more will come of her."""
         self._waiting.discard(sender)
+        self._done.add(sender)
         if self.stage == COMMITTING and not self._waiting:
             return self._commit_all()
+        self._mixed += self._session is not None and self._session.place_of(sender) is not None
+        if self.stage == MIXING and self._session is not None and self._mixed == len(self._session.members):
+            self._go(Event.ENDED)
+            # Whoever was left out need not wait any longer.
+            return () if len(self._done) == len(self.members) else [(HOST, Stop(*self._name, False))]
         return ()
 
     def settle(self) -> None:
@@ -249,6 +257,7 @@ class Assembly:
         self._session = Session(self._run, *self._name, self._relays, self._cipher.key_size)
         self._session.assume(self._openings, self._nonce)
         self._sessions[self.attempt] = self._session
+        self._mixed = len(self._done.intersection(members))
         out: list[Outgoing] = []
         for first, last in _parts(len(members)):
             opened = b"".join(self._openings[user] for user in members[first:last])
@@ -270,7 +279,9 @@ class Assembly:
             expected = None if told is None else told.taken if step == 0 else told.passed
             if parts.whole is not None and batch_digest(parts.whole) == expected:
                 batches[step] = parts.whole
-        verdict = judge(sender, message.layers, proved, session.relays, batches)
+        last = self._digests.get(len(session.relays) - 1)
+        agreed = last is not None and last.passed == message.shown
+        verdict = judge(sender, message.layers, proved, session.relays, batches, agreed)
         who = f"caught: {_names(verdict.caught)}" if verdict.caught else f"one of them: {_names(verdict.disputed)}"
         self._name_them(f"{verdict.why} ({who})")
         return self._retry()

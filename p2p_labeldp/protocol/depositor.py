@@ -46,7 +46,7 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.relay import Relay
 from p2p_labeldp.protocol.sealing import Cipher, Sealed
-from p2p_labeldp.protocol.session import Session, commitment
+from p2p_labeldp.protocol.session import Session, batch_digest, commitment
 from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, WAITING, User
 
 
@@ -113,8 +113,6 @@ class Depositor(User):
     __slots__ = ("_held", "_share", "relay")
 
     host: MixingHost
-    relays_as: type[Relay] = Relay
-    """What she is when she is drawn as a relay."""
 
     def __init__(self, id_: int, label: int, host: MixingHost) -> None:
         super().__init__(id_, label, host)
@@ -199,12 +197,16 @@ class Depositor(User):
         out: list[Outgoing] = [(session.relays[0], Deposit(self.round, attempt, share.sealed.layers[0]))]
         if self.id in session.relays:
             position = session.relays.index(self.id)
-            self.relay = self.relays_as(session, position, share.outer, share.inner, host.cipher, host.secrets)
+            self.relay = self._relaying(session, position, share)
             held, self._held = self._held, []
             for sender, message in held:
                 if getattr(message, "round", -1) == self.round and getattr(message, "attempt", -1) == attempt:
                     out += self.relay.receive(sender, message)
         return out
+
+    def _relaying(self, session: Session, position: int, share: Share) -> Relay:
+        """What she is when she is drawn as a relay."""
+        return Relay(session, position, share.outer, share.inner, self.host.cipher, self.host.secrets)
 
     def checks(self, session: Session) -> Sequence[Outgoing]:
         """All are shown the batch: go, if her packet is in it."""
@@ -218,7 +220,7 @@ class Depositor(User):
             out: list[Outgoing] = [(relay, go) for relay in session.relays]
         else:
             share.go(REFUSES)
-            missing = NoGo(self.round, share.attempt, *share.sealed)
+            missing = NoGo(self.round, share.attempt, batch_digest(session.batch), *share.sealed)
             out = [(to, missing) for to in (COORDINATOR, *session.relays)]
         share.sealed = None
         if self.relay is not None and self.relay.session is session:

@@ -367,7 +367,7 @@ class Go(Message, frozen=True, tag="go"):
 
 
 class NoGo(Message, frozen=True, tag="nogo"):
-    """My packet is not in the batch: these are its outer layers, first to last, and what each was sealed with."""
+    """My packet is not in the batch ``shown``: its outer layers, first to last, and what each was sealed with."""
 
     senders = (USER,)
     receivers = (USER, COORDINATOR)
@@ -376,6 +376,7 @@ class NoGo(Message, frozen=True, tag="nogo"):
 
     round: RoundNumber
     attempt: Attempt
+    shown: Digest
     layers: list[bytes]
     proofs: list[Short]
 

@@ -1,9 +1,9 @@
 """The coordinator of the mixed exchange: the coordinator as it is, with an ``Assembly`` for every cluster of the
 round.
 
-The round's limit is divided among the attempts: when one part of it is over every cluster that is not settled ends
-its wait, whatever it waits for, and begins the next attempt; with the last part the round is closed. So nobody waits
-longer than that for anyone.
+The round's limit is divided among the attempts, with one part more for those who then abstain: when one part of it is
+over every cluster that is not settled ends its wait, whatever it waits for, and begins the next attempt; with the
+last part the round is closed. So nobody waits longer than that for anyone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from p2p_labeldp.protocol.messages import (
     name_of,
 )
 
+WINDOWS = ATTEMPTS + 1
+"""Parts of a round's limit: one for each attempt, and one in which the members of a cluster that stopped abstain."""
+
 
 class MixingCoordinator(Coordinator):
     mixing: Mixing
@@ -55,7 +58,7 @@ class MixingCoordinator(Coordinator):
     @property
     def limit(self) -> float | None:
         whole = super().limit
-        return whole / ATTEMPTS if whole is not None and self.phase == EXCHANGE else whole
+        return whole / WINDOWS if whole is not None and self.phase == EXCHANGE else whole
 
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
         handler = _HANDLERS.get(type(message))
@@ -73,7 +76,7 @@ class MixingCoordinator(Coordinator):
         return handler(assembly, sender, message)
 
     def expire(self) -> Iterable[Outgoing]:
-        if self.phase != EXCHANGE or self.window + 1 >= ATTEMPTS:
+        if self.phase != EXCHANGE or self.window + 1 >= WINDOWS:
             return super().expire()
         self.window += 1
         return chain.from_iterable([assembly.expire() for assembly in self._assemblies.values()])

@@ -251,11 +251,31 @@ class ReplayingLearner(Entry):
     times: int = key(1, Whole(1, 1000), "how often")
 
 
+@dataclass(frozen=True)
+class CrookedRelays(_Targeted):
+    """Users who misbehave when they are drawn as relays of the mixed exchange."""
+
+    name: ClassVar[str] = "crooked_relays"
+    way: str = key(
+        "drop",
+        OneOf(("drop", "replace", "duplicate", "replay", "peel", "order", "early", "isolate", "equivocate")),
+        "lose the victim's packet, put another in its place, double one, pass on an old one, or one with its layer on; "
+        "keep the order; release the key at once; replace everyone's but the victim's; show users different batches",
+    )
+
+
+@dataclass(frozen=True)
+class NoGo(SomeUsers):
+    """Users who never find their packet in the batch of the mixed exchange, whether it is there or not."""
+
+    name: ClassVar[str] = "no_go"
+
+
 ADVERSARIES: dict[str, type[Entry]] = {
     cls.name: cls
     for cls in (
         CuriousPeers, Collusion, Focus, Sybils, IsolatingCoordinator, Observer, Liars, TwoFaced, RepeatAskers, Silent,
-        FreshAnswers, ReplayingLearner,
+        FreshAnswers, ReplayingLearner, CrookedRelays, NoGo,
     )
 }  # fmt: skip
 

@@ -91,9 +91,9 @@ class Scenario:
 
     @property
     def _hops(self) -> int:
-        """Messages one after the other in a round: ask, answer, done, close; or those of three attempts to mix."""
+        """Messages one after the other in a round: ask, answer, done, close; or four times an attempt to mix."""
         mechanism = self.mechanism
-        return 4 if mechanism.exchange == "pull" else 3 * (11 + mechanism.relays)
+        return 4 if mechanism.exchange == "pull" else 4 * (11 + mechanism.relays)
 
     def _check_kind(self) -> None:
         mechanism = self.mechanism

@@ -93,7 +93,7 @@ def test_faults_that_are_over_in_time_change_no_report(hosting: str, rule: str) 
 @HOSTINGS
 def test_users_who_are_gone_for_good_are_left_out_and_named_and_the_others_go_on(hosting: str) -> None:
     found = simulated(Network(latency=0.01), hosting, '[[faults]]\nrule = "crash"\nusers = [0, 1]\nat = 0.015')
-    assert found.missing == [0, 1]
+    assert found.missing == [0, 1], "nothing is heard of them to the end"
     assert any("did not commit" in warning for warning in found.warnings)
     assert {user for users, _ in found.rounds for user in users.tolist()} <= set(range(2, USERS))
     assert found.outcomes[0]["reported"] + found.outcomes[0]["dropped"] == USERS - 2

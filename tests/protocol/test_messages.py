@@ -87,7 +87,7 @@ ONE_OF_EACH: list[AnyMessage] = [
     Batch(0, 3, 1, 2, 0, [bytes(194), bytes(194)]),
     Passed(0, 3, 1, 2, bytes(32), bytes(32)),
     Go(0, 1, bytes(32)),
-    NoGo(0, 1, [bytes(290), bytes(242)], [bytes(32)]),
+    NoGo(0, 1, bytes(32), [bytes(290), bytes(242)], [bytes(32)]),
     Unlock(0, 1, bytes(32), bytes(32)),
     Reveal(0, 1, bytes(16)),
     Drawn(0, 1, 9),
@@ -100,7 +100,8 @@ FIELDS: dict[str, Any] = {
     "label": 1, "user": 3, "outcome": "dropped", "counted": b"", "shares": 0, "values": b"", "release": True,
     "about": 1, "kind": "ask", "fault": "malformed", "reason": "why", "attempt": 0, "commitment": bytes(32),
     "commitments": bytes(32), "nonce": b"", "outer": b"", "inner": b"", "openings": b"", "packet": b"", "step": 1,
-    "own": bytes(32), "packets": [b""], "taken": bytes(32), "passed": bytes(32), "digest": bytes(32), "layers": [b""],
+    "own": bytes(32), "packets": [b""], "taken": bytes(32), "passed": bytes(32), "digest": bytes(32),
+    "layers": [b""], "shown": bytes(32),
     "proofs": [b""], "key": b"", "named": [1], "again": True,
 }  # fmt: skip
 

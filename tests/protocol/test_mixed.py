@@ -16,6 +16,7 @@ from p2p_labeldp.mechanisms.exchange import Rosters, exchange
 from p2p_labeldp.mechanisms.mixing import secrets_of, sources
 from p2p_labeldp.protocol import assembly, depositor, relay, session
 from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
     HOST,
     Ask,
     Batch,
@@ -28,6 +29,7 @@ from p2p_labeldp.protocol.messages import (
     NoGo,
     Open,
     Opened,
+    Passed,
     Refused,
     Reveal,
     Stop,
@@ -155,7 +157,7 @@ def last_batch(run: Mixed, message: Any) -> bool:
 
 
 @CIPHERS
-def test_a_packet_that_is_replaced_leads_to_a_no_go_and_its_relay_is_caught(make: type[Any]) -> None:
+def test_a_packet_that_is_replaced_leads_to_a_no_go_and_its_relay_is_named(make: type[Any]) -> None:
     def replace(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
         if last_batch(run, message) and receiver == HOST:
             packets = [bytes(len(message.packets[0])), *message.packets[1:]]
@@ -165,7 +167,36 @@ def test_a_packet_that_is_replaced_leads_to_a_no_go_and_its_relay_is_caught(make
     run = spoiled(make, replace)
     assert len({sender for sender, _, _ in run.of_kind(NoGo)}) == 1
     assert run.reports[0].keys() == set(range(SIZE)), "another attempt does it"
-    assert "caught" in run.named or "does not show" in run.named
+    (honest,) = {sender for sender, _, _ in run.of_kind(NoGo)}
+    assert f"user {honest} was shown another batch than" in run.named
+    assert "caught" not in run.named, "it cannot be proved which of the two lies"
+
+
+@CIPHERS
+def test_a_relay_that_drops_a_packet_and_says_so_is_caught(make: type[Any]) -> None:
+    """Its digests are those of what it passed on, so that nobody disputes them: what was there before is not there."""
+
+    def forget(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Batch and message.step == 1 and receiver != COORDINATOR:
+            crooked.append(sender)
+            relay_ = run.users[sender].relay
+            assert relay_ is not None
+            fresh = run.cipher.seal(0, *keys_of(relay_.session), bytes(32)).layers
+            run.cipher.peel(relay_._key, fresh[0], relay_.session.context, 0)
+            relay_._passed = [fresh[1], *message.packets[1:]]
+            told = swapped(run.of_kind(Passed)[-1][2], passed=session.batch_digest(relay_._passed))
+            run.sent[-1] = (sender, COORDINATOR, told)
+            run._queues[sender, COORDINATOR][-1] = (COORDINATOR, 0, told)
+            return [(sender, receiver, swapped(message, packets=relay_._passed))]
+        return None
+
+    crooked: list[int] = []
+    run = spoiled(make, forget)
+    assert f"(caught: user {crooked[0]})" in run.named
+
+
+def keys_of(found: session.Session) -> tuple[list[bytes], list[bytes], bytes]:
+    return found.outer, found.inner, found.context
 
 
 @CIPHERS
@@ -236,7 +267,8 @@ def test_whatever_is_lost_costs_an_attempt_or_the_round_and_no_label(make: type[
     assert run.expired >= 1
     assert run.all_left()
     if kind is Commit:
-        assert run.coordinator.attendance[0].missing == [3]
+        assert "user 3 did not commit" in run.named
+        assert run.outcomes()[0]["abstained"] == 1
         assert run.reports[0].keys() == set(range(SIZE)) - {3}
     elif kind is Open:
         assert "user 3 committed and did not open" in run.named

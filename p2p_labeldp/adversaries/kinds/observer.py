@@ -2,6 +2,7 @@
 
 from p2p_labeldp.adversaries.record import Adversary, Measured
 from p2p_labeldp.privacy import View
+from p2p_labeldp.scenario import EXCHANGES
 from p2p_labeldp.scenario.entries import Observer
 
 
@@ -12,4 +13,4 @@ def view(entry: Observer) -> View | None:
     return View.NETWORK if entry.reports else View.EAVESDROPPER
 
 
-ADVERSARY = Adversary(lambda entry: Measured.WATCHED, view, misbehaves=False)
+ADVERSARY = Adversary(lambda entry: Measured.WATCHED, view, misbehaves=False, exchanges=EXCHANGES)

@@ -1,0 +1,163 @@
+"""Whoever misbehaves in the mixed exchange: nothing is opened, or what comes out is what the account is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from p2p_labeldp.adversaries.install import install
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.protocol.messages import Batch, Drawn, Unlock
+from p2p_labeldp.protocol.onions import Onions
+from p2p_labeldp.protocol.sealing import Vault
+from p2p_labeldp.runs.run import run
+from p2p_labeldp.scenario import Network, Scenario, make_entry, parse_scenario, replace
+
+SIZE = 10
+CIPHERS = pytest.mark.parametrize("make", [Vault, Onions])
+SCENARIO = parse_scenario(
+    f"""
+    [data]
+    name = "synthetic"
+    users = {SIZE}
+    [clusters]
+    count = 1
+    minimum_size = 4
+    [mechanism]
+    exchange = "mixed"
+    relays = 3
+    """
+)
+
+
+def disturbed(entry: dict[str, Any], make: type[Any] = Vault, rounds: int = 1, seed: int = 3) -> tuple[Outcome, Any]:
+    """One cluster of ten in which an adversary is at work; the outcome, and who sent what."""
+    parameters = Parameters(0.2, labels=2, rounds=rounds, minimum_size=4, exchange="mixed", relays=3)
+    labels = np.arange(SIZE) % 2
+    population = Population(np.zeros((SIZE, 1), dtype=np.float32), labels, lambda ids, _: np.zeros_like(ids))
+    simulation = Simulation(population, exchange_of(parameters), SeededCoins(seed), Network(), seed=seed, cipher=make())
+    scenario: Scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", entry)])
+    install(simulation, scenario)
+    sent: list[tuple[int, int, Any]] = []
+    send = simulation.network.send
+
+    def noted(sender: int, receiver: int, message: Any) -> None:
+        sent.append((sender, receiver, message))
+        send(sender, receiver, message)
+
+    simulation.network.send = noted
+    return simulation.run(), sent
+
+
+def honest(rounds: int = 1) -> Outcome:
+    parameters = Parameters(0.2, labels=2, rounds=rounds, minimum_size=4, exchange="mixed", relays=3)
+    labels = np.arange(SIZE) % 2
+    population = Population(np.zeros((SIZE, 1), dtype=np.float32), labels, lambda ids, _: np.zeros_like(ids))
+    return run_vectorized(population, exchange_of(parameters), SeededCoins(3))
+
+
+def opened(sent: Any) -> bool:
+    return any(type(message) in (Unlock, Drawn) for _, _, message in sent)
+
+
+EVERYONE = list(range(1, SIZE))
+
+
+@CIPHERS
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("drop", "the limit is over"),
+        ("replace", "a packet that the relay's key does not open"),
+        ("duplicate", "a packet occurs twice"),
+        ("peel", "a packet that the relay's key does not open"),
+        ("isolate", "says no-go|does not find her packet|has another deposit|did not pass on"),
+    ],
+)
+def test_a_relay_that_tampers_with_its_batch_is_stopped_before_anything_is_opened(
+    make: type[Any], way: str, said: str
+) -> None:
+    """Everyone but the victim is crooked, so that every attempt is spoiled; she, and nobody, is told a label."""
+    outcome, sent = disturbed({"kind": "crooked_relays", "users": EVERYONE, "way": way, "victim": 0}, make)
+    assert not opened(sent)
+    assert outcome.reports == 0
+    assert outcome.stopped == [0]
+    assert outcome.outcomes[0]["abstained"] == SIZE
+    assert any(part in " ".join(outcome.warnings) for part in said.split("|"))
+
+
+@CIPHERS
+def test_a_relay_that_tampers_once_in_a_while_costs_attempts_and_is_named(make: type[Any]) -> None:
+    """Of ten users one is crooked: attempts without her as a relay come through, and their labels are as ever."""
+    outcome, sent = disturbed({"kind": "crooked_relays", "users": [2], "way": "replace", "victim": 0}, make)
+    assert outcome.reports == SIZE
+    attempts = {message.attempt for _, _, message in sent if type(message) is Drawn}
+    assert len(attempts) == 1
+
+
+@CIPHERS
+def test_a_packet_of_an_earlier_round_does_not_open(make: type[Any]) -> None:
+    entry = {"kind": "crooked_relays", "users": EVERYONE, "way": "replay", "victim": 0}
+    outcome, _ = disturbed(entry, make, rounds=2)
+    assert "does not open" in " ".join(outcome.warnings) or "no-go" in " ".join(outcome.warnings)
+    assert len(outcome.rounds[1][0]) == 0
+
+
+@CIPHERS
+def test_a_relay_that_keeps_the_order_leaves_the_hiding_to_the_others(make: type[Any]) -> None:
+    """The batch of one honest relay is still in an order that nobody else knows; reports are as uniform as ever."""
+    outcome, _ = disturbed({"kind": "crooked_relays", "users": [1, 2, 3], "way": "order"}, make)
+    assert outcome.reports == SIZE
+    assert outcome.warnings == []
+
+
+@CIPHERS
+def test_a_key_that_is_released_early_opens_nothing(make: type[Any]) -> None:
+    outcome, sent = disturbed({"kind": "crooked_relays", "users": [1, 2, 3, 4, 5], "way": "early"}, make)
+    assert outcome.sha256() == honest().sha256(), "the run is none the worse for it"
+    first = next(place for place, (_, _, message) in enumerate(sent) if type(message) is Drawn)
+    relays = {receiver for _, receiver, message in sent if type(message).__name__ == "Go"}
+    gos = [message for _, _, message in sent[:first] if type(message).__name__ == "Go"]
+    assert len(gos) == len(relays) * SIZE
+
+
+@CIPHERS
+def test_a_last_relay_that_shows_two_batches_has_neither_opened(make: type[Any]) -> None:
+    """Unless user 0 is the last relay in some attempt, who is honest."""
+    stopped = 0
+    for seed in range(4):
+        outcome, sent = disturbed({"kind": "crooked_relays", "users": EVERYONE, "way": "equivocate"}, make, seed=seed)
+        last = {sender for sender, _, message in sent if type(message) is Batch and message.step == 3}
+        stopped += 0 not in last
+        assert (outcome.stopped == [0]) == (0 not in last) != opened(sent)
+        assert "members signed another batch" in " ".join(outcome.warnings) or last == {0}
+    assert stopped >= 1
+
+
+@CIPHERS
+@pytest.mark.parametrize("victim", [0, 7])
+def test_a_user_who_says_no_go_for_ever_is_caught_and_nobody_is_excluded(make: type[Any], victim: int) -> None:
+    outcome, sent = disturbed({"kind": "no_go", "users": [victim]}, make)
+    assert not opened(sent)
+    assert outcome.stopped == [0]
+    assert outcome.outcomes[0]["abstained"] == SIZE
+    caught = [line for line in outcome.warnings if "caught" in line]
+    assert len(caught) == 3, "in every attempt"
+    assert all(f"caught: user {victim})" in line for line in caught)
+
+
+def test_kinds_of_the_other_exchange_are_refused_in_one_line() -> None:
+    mixed = make_entry("adversaries", {"kind": "no_go", "users": [1]})
+    with pytest.raises(RequestError, match=r'no_go\): mechanism.exchange = "pull" has none; it must be "mixed"$'):
+        run(replace(SCENARIO, mechanism__exchange="pull", mechanism__relays=0, adversaries=[mixed]))
+    pull = make_entry("adversaries", {"kind": "silent", "users": [1]})
+    with pytest.raises(RequestError, match=r'silent\): mechanism.exchange = "mixed" has none; it must be "pull"$'):
+        run(replace(SCENARIO, adversaries=[pull]))
