@@ -21,8 +21,8 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.privacy.binomial import Window, pmf
@@ -117,8 +117,15 @@ def _trinomial(size: int, one: float, two: float) -> tuple[NDArray[np.int64], Fl
     i, j = np.ogrid[: size + 1, : size + 1]
     rest = size - i - j
     inside = np.maximum(rest, 0)
-    logs = special.xlogy(i, one) + special.xlogy(j, two) + special.xlogy(inside, max(0.0, 1 - one - two))
-    logs += special.gammaln(size + 1) - special.gammaln(i + 1) - special.gammaln(j + 1) - special.gammaln(inside + 1)
+    logs = (
+        scipy.special.xlogy(i, one) + scipy.special.xlogy(j, two) + scipy.special.xlogy(inside, max(0.0, 1 - one - two))
+    )
+    logs += (
+        scipy.special.gammaln(size + 1)
+        - scipy.special.gammaln(i + 1)
+        - scipy.special.gammaln(j + 1)
+        - scipy.special.gammaln(inside + 1)
+    )
     mass = np.where(rest >= 0, np.exp(logs), 0.0)
     rows, columns = np.nonzero(mass > _TINY)
     corner = np.array([rows.min(), columns.min()])
@@ -145,7 +152,7 @@ def _sampled(distribution: _Hidden, pool: int, known: NDArray[np.int64], counts:
         for start in range(0, len(counts), step):
             one, two, rest = counts[start : start + step].T[:, :, None]
             # Not a matrix product, whose last digits depend on how many rows there are.
-            parts.append(special.logsumexp(one * logs[0] + two * logs[1] + rest * logs[2] + weights, axis=1))
+            parts.append(scipy.special.logsumexp(one * logs[0] + two * logs[1] + rest * logs[2] + weights, axis=1))
         yield np.concatenate(parts)
 
 

@@ -21,8 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from p2p_labeldp.adversaries.attacks import LIKELIHOOD_RATIO, Attack, Scores
 from p2p_labeldp.adversaries.bounds import Bounds
@@ -51,8 +51,8 @@ def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> I
     if trials == 0:
         return Interval(float("nan"), 0.0, 1.0)
     tail = (1 - confidence) / 2
-    low = float(special.betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
-    high = float(special.betainccinv(hits + 1, trials - hits, tail)) if hits < trials else 1.0
+    low = float(scipy.special.betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
+    high = float(scipy.special.betainccinv(hits + 1, trials - hits, tail)) if hits < trials else 1.0
     return Interval(hits / trials, low, high)
 
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from p2p_labeldp.errors import RequestError
 
@@ -188,11 +188,11 @@ def _epsilons(least_true: Floats, most_false: Floats, delta: float) -> Floats:
 
 def at_least(hits: Counts, trials: int, error: float) -> Floats:
     """Clopper-Pearson: a binomial's rate is smaller than this with probability ``error`` at most."""
-    limits = special.betaincinv(np.maximum(hits, 1), trials - hits + 1, error)
+    limits = scipy.special.betaincinv(np.maximum(hits, 1), trials - hits + 1, error)
     return np.where(hits > 0, limits, 0.0)
 
 
 def at_most(hits: Counts, trials: int, error: float) -> Floats:
     """Clopper-Pearson: a binomial's rate is larger than this with probability ``error`` at most."""
-    limits = special.betainccinv(hits + 1, np.maximum(trials - hits, 1), error)
+    limits = scipy.special.betainccinv(hits + 1, np.maximum(trials - hits, 1), error)
     return np.where(hits < trials, limits, 1.0)

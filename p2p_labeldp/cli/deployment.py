@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.engines.outcome import withheld_line
 from p2p_labeldp.scenario import Deployment, Scenario, replace
 
 PREFIX = "P2P_LABELDP_"
@@ -44,6 +43,8 @@ def _option(item: dataclasses.Field[Any]) -> Any:
 def tell_withheld(clusters: Sequence[int]) -> None:
     """Exit status 1 where some clusters released nothing, since they would not keep the target."""
     if clusters:
+        from p2p_labeldp.engines.outcome import withheld_line
+
         print(f"p2p-labeldp: {withheld_line(clusters)}", file=sys.stderr)
         raise typer.Exit(1)
 

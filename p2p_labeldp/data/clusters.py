@@ -13,8 +13,8 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.data.dataset import Floats, Labels, compact
@@ -86,7 +86,9 @@ def _means(features: Floats, assignment: Labels, sizes: Labels) -> NDArray[np.fl
     sums = np.zeros((len(sizes), features.shape[1]))
     for start in range(0, len(features), _ROWS_AT_ONCE):
         part = assignment[start : start + _ROWS_AT_ONCE]
-        belongs = csr_array((np.ones(len(part)), part, np.arange(len(part) + 1)), shape=(len(part), len(sizes)))
+        belongs = scipy.sparse.csr_array(
+            (np.ones(len(part)), part, np.arange(len(part) + 1)), shape=(len(part), len(sizes))
+        )
         sums += np.asarray(belongs.T @ features[start : start + _ROWS_AT_ONCE], dtype=np.float64)
     means: NDArray[np.float64] = sums / sizes[:, None]
     return means

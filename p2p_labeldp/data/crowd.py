@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from p2p_labeldp.data.dataset import Dataset, Floats, Labels, Probabilities
 from p2p_labeldp.data.synthetic import MOST_TEST_EXAMPLES, USERS_UNLESS_TOLD, check_keys, two_labels
@@ -168,7 +168,7 @@ class Crowd:
         rises = np.tile(self.bias, (len(centres), 1))
         for coordinate, weight in zip(centres.T, self.weights.T, strict=True):
             rises += np.multiply.outer(coordinate, weight)
-        chances = softmax(rises, axis=1)
+        chances = scipy.special.softmax(rises, axis=1)
         thresholds: NDArray[np.float64] = np.rint(np.cumsum(chances[:, :-1], axis=1) * (1 << BITS))
         return thresholds.astype(np.uint32)
 

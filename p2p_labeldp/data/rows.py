@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from p2p_labeldp.data.dataset import Floats, Labels
 from p2p_labeldp.data.tabular import Outside, Table, encode
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data, Schema
+
+Use = Literal["users", "test", "new"]
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,14 @@ def by_person(persons: NDArray[Any], person_rows: str) -> NDArray[np.int64]:
     return np.argsort(first[owner.reshape(-1)], kind="stable").astype(np.int64)
 
 
-def read_rows(path: Path, schema: Schema, named: Named, *, labelled: bool = True, least: int = 1) -> Rows:
-    """A file's rows; labels are needed, unless ``labelled`` is False: then they are taken where they are there."""
+def read_rows(path: Path, schema: Schema, named: Named, *, use: Use = "users", least: int = 1) -> Rows:
+    """A file's rows: of users, with all that they need; to test a model on; or new ones, perhaps without labels."""
+    if use != "users":
+        named = replace(named, cluster="", person="")
     if path.suffix == ".npz":
         return _read_arrays(path, schema, named)
     table = read_table(path, schema.separator, least=least)
-    _require_columns(table, schema, named, labelled)
+    _require_columns(table, schema, named, use)
     features = encoded(table, schema)
     labels = clusters = None
     if named.label in table.header:
@@ -141,14 +145,14 @@ def _read_arrays(path: Path, schema: Schema, named: Named) -> Rows:
     return Rows(np.ascontiguousarray(features), labels, clusters, told)
 
 
-def _require_columns(table: CsvTable, schema: Schema, named: Named, labelled: bool) -> None:
-    needed = [*schema.names, *((named.label, named.cluster, named.person) if labelled else ())]
+def _require_columns(table: CsvTable, schema: Schema, named: Named, use: Use) -> None:
+    needed = [*schema.names, *((named.label, named.cluster, named.person) if use != "new" else ())]
     lacking = next((name for name in needed if name and name not in table.header), None)
     if lacking is not None:
         raise RequestError(f"{table.path} has no column {lacking}, which the schema names; is it of another schema?")
     known = {*needed, *schema.ignore, named.label, named.cluster, named.person}
     unknown = next((name for name in table.header if name not in known), None)
-    if unknown is not None and labelled:
+    if unknown is not None and use == "users":
         raise RequestError(
             f"{table.path}: column {unknown} is not in the schema; list it in data.schema.ignore, or leave it out"
         )

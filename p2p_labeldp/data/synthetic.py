@@ -15,9 +15,8 @@ stream of its own, so the result does not depend on the block's size.
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit, softmax
 
 from p2p_labeldp.data.dataset import Dataset, Floats, Labels, Probabilities, compact
 from p2p_labeldp.errors import RequestError
@@ -109,7 +108,9 @@ def two_labels(
     middle = math.log(rate / (1 - rate))
     # With all rises alike the answer is at the edge; the margin keeps the signs apart despite rounding.
     low, high = middle - rises.max() - 1, middle - rises.min() + 1
-    intercept = brentq(lambda shift: expit(rises + shift).mean() - rate, low, high, xtol=1e-12)
+    intercept = scipy.optimize.brentq(
+        lambda shift: scipy.special.expit(rises + shift).mean() - rate, low, high, xtol=1e-12
+    )
     return np.stack([np.zeros_like(slope), slope]), np.array([0.0, intercept])
 
 
@@ -120,7 +121,7 @@ def _labels(
     labels = np.empty(count, dtype=np.int64)
     conditional = np.empty((count, len(bias)))
     for block in _blocks(count, max(len(bias), weights.shape[1])):
-        conditional[block] = softmax(features[block] @ weights.T + bias, axis=1)
+        conditional[block] = scipy.special.softmax(features[block] @ weights.T + bias, axis=1)
         below = np.cumsum(conditional[block][:, :-1], axis=1)
         labels[block] = (coins.random(len(below))[:, None] >= below).sum(axis=1)
     return labels, conditional

@@ -144,6 +144,10 @@ class CoordinatorPart(Part):
             return self.role.phase, total - self.role.awaited, total
         return self.phase, 0, 0
 
+    @property
+    def works_for_us(self) -> str:
+        return {TRACING: "auditor", WRITING: "learner"}.get(self.phase, "")
+
     def may_join(self, key: str) -> bool:
         """Whether a user host is one of this run, or may still become one."""
         return self.phase == GATHERING or key in self._joined

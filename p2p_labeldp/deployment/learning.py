@@ -74,12 +74,8 @@ class LearnerPart(Part):
         super().__init__(key, log, scenario)
         self._write = write
         self._known: Known | None = None
-        self.asked: list[str] = []
-        """Keys of the user hosts that would like to have the model."""
         self._role: _Gatherer | None = None
         self._written = False
-        self.withheld: list[int] = []
-        """Clusters that released nothing, since they would not keep the target."""
         self._quiet = False
         self._begun = 0.0  # by this node's own clock: another's may be hours away
         self._columns: dict[str, list[NDArray[np.int64]]] = {"clusters": [], "missing": []}

@@ -23,6 +23,7 @@ from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
 from p2p_labeldp.deployment.parts import require_deployable
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.learning import require_model
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.results import write_summary
 from p2p_labeldp.runs.summary import Summary, read_summary
@@ -51,6 +52,7 @@ class LocalDeployment:
         if not 1 <= hosts <= 256:
             raise RequestError(f"--hosts {hosts} is not allowed; it must be from 1 to 256")
         require_deployable(scenario)
+        require_model(scenario.learner)
         ports = _free_ports(3)
         self.hosts = hosts
         self.work = work

@@ -22,18 +22,14 @@ from typing import Any
 import trio
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
-from p2p_labeldp.deployment.coordinating import TRACING, WRITING, CoordinatorPart
 from p2p_labeldp.deployment.enrolment import Desk, serve_enrolment
 from p2p_labeldp.deployment.health import serve_health
 from p2p_labeldp.deployment.invitations import read_allowed
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
-from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable, require_schema
-from p2p_labeldp.deployment.results import keeper, prepare_place, trace_writer, writer
-from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.deployment.places import keeper, prepare_place, trace_writer
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
@@ -136,18 +132,30 @@ class Node:
                 )
 
     def _make_part(self, state: Path, place: Path | None, rows: Rows | None) -> Part:
+        """Of each role only what it needs is imported: a host for one person stays small."""
         key, scenario = self.credentials.identity.key, self.scenario
         if self.role == "coordinator":
+            from p2p_labeldp.deployment.coordinating import CoordinatorPart
+
             return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", self._world.entropy(8).hex()))
         if self.role == "auditor":
+            from p2p_labeldp.deployment.auditing import AuditorPart
+
             out = prepare_place(place or state / "results", self.journal.used)
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run, self._world.disk))
         if rows is not None:
             self._require_same_rows(state, rows)
         parameters = parameters_of(scenario, len(scenario.data.schema.classes))
         if self.role == "learner":
+            from p2p_labeldp.deployment.learning import LearnerPart
+            from p2p_labeldp.deployment.results import writer
+            from p2p_labeldp.learning import require_model
+
+            require_model(scenario.learner)
             out = prepare_place(place or state / "results", self.journal.used)
             return LearnerPart(key, self.log, scenario, writer(out, scenario, rows, self._world.disk))
+        from p2p_labeldp.deployment.users import UsersPart
+
         if rows is None:
             raise RequestError("--rows is missing; it names the file with this host's own rows")
         coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
@@ -205,7 +213,6 @@ class Node:
             part.settle(entry.time)
         else:
             assert entry.kind == JOINED
-            assert isinstance(part, UsersPart)
             self._joined = True
             part.join(entry.name, entry.time)
 
@@ -248,7 +255,7 @@ class Node:
     @property
     def withheld(self) -> list[int]:
         """Clusters that released nothing, since they would not keep the target; known to the learner."""
-        return self._part.withheld if isinstance(self._part, LearnerPart) else []
+        return self._part.withheld
 
     async def _serve_others(self, nursery: trio.Nursery) -> None:
         deployment = self.scenario.deployment
@@ -318,9 +325,7 @@ class Node:
 
     def _at_work(self) -> bool:
         """Whether the one that the coordinator waits for is there, and takes its time over the results."""
-        if not isinstance(self._part, CoordinatorPart):
-            return False
-        return {TRACING: "auditor", WRITING: "learner"}.get(self._part.phase, "") in self._transport.connected
+        return self._part.works_for_us in self._transport.connected
 
     async def _take(self, arrivals: list[Any]) -> None:
         now = self._world.time()
@@ -397,7 +402,7 @@ class Node:
             return "coordinator" in transport.connected or transport.unacknowledged("coordinator") > 0
 
         self._dial()  # a node that was killed in the middle of this has not met anyone yet
-        owed = self._part.asked if isinstance(self._part, LearnerPart) else []
+        owed = self._part.asked
         with trio.move_on_after(self.scenario.deployment.away_limit):
             while any(transport.unacknowledged(key) for key in owed):  # noqa: ASYNC110 - likewise
                 await trio.sleep(TICK)
@@ -437,13 +442,13 @@ class Node:
             return
         if peer.key in part.shunned:
             raise Barred(Parting.SHUNNED, Fault.MISDIRECTED, SHUNNED)
-        if isinstance(part, CoordinatorPart):
+        if self.role == "coordinator":
             if self._allowed is not None and not self._allowed & {peer.name, peer.fingerprint}:
                 detail = f"{peer.name} is not on the coordinator's list of hosts that may join"
                 raise Barred(Parting.NOT_ALLOWED, Fault.MISDIRECTED, detail)
             if not part.may_join(peer.key):
                 raise Barred(Parting.DEALT, Fault.MISDIRECTED, "shares are dealt already, and this host has none")
-        elif part.shares is None or peer.key not in part.shares.by_key:
+        elif not part.may_join(peer.key):
             raise Barred(Parting.NO_SHARE, Fault.MISDIRECTED, "this host has no share")
 
     def _disagreement(self, peer: Identity, opening: Open) -> Barred | None:

@@ -31,7 +31,6 @@ from p2p_labeldp.deployment.items import (
     salvage,
 )
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.learning import require_model
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
@@ -64,7 +63,6 @@ def require_deployable(scenario: Scenario) -> None:
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; it must be peer_to_peer")
     if scenario.mechanism.exchange != "pull":
         raise RequestError('mechanism.exchange = "mixed" cannot be deployed; it must be "pull"')
-    require_model(scenario.learner)
     if scenario.faults or scenario.adversaries:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 
@@ -116,6 +114,10 @@ class Part:
         """Everyone may go, this node too."""
         self.failure = ""
         """Why the run is over before it began; the node's last words."""
+        self.withheld: list[int] = []
+        """Clusters that released nothing, since they would not keep the target; known to the learner."""
+        self.asked: list[str] = []
+        """Keys of the user hosts that would like to have the model; known to the learner."""
         self.wrong_request = False
         """Whether what was asked for is to blame for that."""
         self.dials: dict[str, str] = {}
@@ -135,6 +137,19 @@ class Part:
         self._traced = 0  # refusals
 
     # What a node asks of its part.
+
+    @property
+    def works_for_us(self) -> str:
+        """The role of a node that takes its time over the results, where this part waits for it."""
+        return ""
+
+    def may_join(self, key: str) -> bool:
+        """Whether a user host is one of this run, or may still become one."""
+        return self.shares is not None and key in self.shares.by_key
+
+    def join(self, address: str, now: float) -> None:
+        """The first thing a user host says; nobody else does."""
+        raise AssertionError("only user hosts join")
 
     @property
     def run(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def _own_rows(role: str, scenario: Scenario, rows: Path | None, test: Path | Non
     data = scenario.data
     if rows is not None:
         return read_rows(rows, data.schema, Named.of(data)).taking_part(data.person_rows)
-    return None if test is None else read_rows(test, data.schema, replace(Named.of(data), cluster="", person=""))
+    return None if test is None else read_rows(test, data.schema, Named.of(data), use="test")
 
 
 def _get_certificate(folder: Path, scenario: Scenario, logger: Logger) -> None:

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from p2p_labeldp.audit.folder import CARD, MANIFEST, SUMMARY, TRACE
+from p2p_labeldp.audit.folder import CARD, MANIFEST, SUMMARY
 from p2p_labeldp.data.dataset import Dataset
 from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.learning import Known, Left, Write
+from p2p_labeldp.deployment.places import named
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.learning import Model
 from p2p_labeldp.learning.model_file import FILE as MODEL
 from p2p_labeldp.privacy import Guarantee, Parameters, View, account
@@ -41,32 +39,6 @@ from p2p_labeldp.scenario import replace as changed
 
 NEARLY = 0.98
 """Of the auditor's epsilon: who has that much is not worth a finer account."""
-RUN = "{run}"
-"""In the name of a place it stands for the run's name, which a node learns once hosts have come."""
-
-
-def prepare_place(place: Path, resuming: bool) -> Path:
-    """Where results go, looked at before the run begins: a folder that is new or empty, or that this run has filled."""
-    if RUN in str(place):  # nobody else's
-        return place
-    if place.exists() and not place.is_dir():
-        raise RequestError(f"--out {place}: exists already and is no folder")
-    if place.exists() and any(place.iterdir()) and not resuming:
-        raise RequestError(f"--out {place}: exists already; name a folder that is new or empty")
-    return place
-
-
-def _named(place: Path, run: str) -> Path:
-    if RUN not in str(place):
-        return place
-    if not re.fullmatch("[0-9a-f]{1,64}", run):  # the coordinator's word, and none of its business where files go
-        raise RunError(f"--out {place}: the coordinator's name for the run cannot be that of a folder")
-    return Path(str(place).replace(RUN, run))
-
-
-def trace_writer(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[Iterator[bytes]], None]:
-    """Writes the trace of ``run`` into ``out``, readable by its owner alone."""
-    return lambda parts: disk.write(_named(out, run()) / TRACE, parts)
 
 
 def writer(out: Path, scenario: Scenario, test: Rows | None, disk: Disk) -> Write:
@@ -76,7 +48,7 @@ def writer(out: Path, scenario: Scenario, test: Rows | None, disk: Disk) -> Writ
     """
 
     def write(outcome: Outcome, facts: Facts, directory: Directory, seconds: float, known: Known) -> Left:
-        place = _named(out, directory.run)
+        place = named(out, directory.run)
         if _run_of(place) != directory.run:
             final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0, privacy__delta=facts.delta)
             sizes = np.bincount(outcome.clusters[outcome.clusters >= 0]).tolist()
@@ -100,16 +72,6 @@ def left_in(place: Path) -> Left:
     if not (place / MODEL).exists():
         return Left()
     return Left((place / MODEL).read_bytes(), (place / CARD).read_bytes())
-
-
-def keeper(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[dict[str, bytes]], None]:
-    """Puts what the learner has handed over into ``out``."""
-
-    def keep(files: dict[str, bytes]) -> None:
-        for name, content in files.items():
-            disk.write(_named(out, run()) / name, [content])
-
-    return keep
 
 
 def _blind(scenario: Scenario, known: Known, test: Rows | None) -> Dataset:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+import scipy
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from p2p_labeldp.learning.model import Model
 from p2p_labeldp.learning.softmax import Doubles, Matrix
@@ -64,7 +64,7 @@ def _auc(chances: Doubles, labels: Labels, examples: NDArray[np.integer]) -> flo
             continue  # the same area as of label 1
         mine = labels == label
         count = int(mine.sum())
-        ranks = rankdata(chances[:, label])
+        ranks = scipy.stats.rankdata(chances[:, label])
         areas.append((ranks[mine].sum() - count * (count + 1) / 2) / (count * (len(labels) - count)))
     return float(min(1.0, np.mean(areas))) if areas else None
 

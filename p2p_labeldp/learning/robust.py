@@ -25,8 +25,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.learning.targets import Targets
@@ -103,6 +103,8 @@ def _weighted_sums(rows: NDArray[np.floating], weights: Doubles, place: NDArray[
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         indices = place[part]
-        belongs = csr_array((weights[part], indices, np.arange(len(indices) + 1)), shape=(len(indices), len(sums)))
+        belongs = scipy.sparse.csr_array(
+            (weights[part], indices, np.arange(len(indices) + 1)), shape=(len(indices), len(sums))
+        )
         sums += np.asarray(belongs.T @ rows[part], dtype=np.float64)
     return sums

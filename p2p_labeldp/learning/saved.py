@@ -130,7 +130,7 @@ def load_model(path: Path | str) -> SavedModel:
 
 def predicted(model: SavedModel, path: Path) -> tuple[NDArray[Any], Doubles, float | None]:
     """Labels and probabilities of a CSV file's rows; where it has the labels too, how many are right."""
-    rows = read_rows(path, model.schema, Named(model.stored.label_column), labelled=False)
+    rows = read_rows(path, model.schema, Named(model.stored.label_column), use="new")
     chances = model.stored.model.predict_proba(rows.features)
     best = model.stored.model.predict(rows.features)
     accuracy = None if rows.labels is None else model.stored.model.accuracy(rows.features, rows.labels)

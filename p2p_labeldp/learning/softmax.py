@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.errors import RequestError
@@ -80,7 +80,7 @@ def fit_softmax(
     """
     objective = Objective(features, targets, l2, sample_weight, free_bias)
     with threadpool_limits(limits=1, user_api="blas"):
-        found = minimize(
+        found = scipy.optimize.minimize(
             objective,
             np.zeros(objective.size),
             jac=True,

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from p2p_labeldp.scenario import Coins as CoinsSection
 from p2p_labeldp.streams import Purpose, stream
@@ -144,7 +144,7 @@ class SystemRandomness:
         # The inverse distribution function at the middle of one of 2^52 cells. Of 2^53 the last one's would round to 1,
         # and its variate be infinite.
         cells = (self._words(int(np.prod(shape))) >> np.uint64(12)).astype(np.float64)
-        found: NDArray[np.float64] = deviation * ndtri((cells + 0.5) * 2.0**-52)
+        found: NDArray[np.float64] = deviation * scipy.special.ndtri((cells + 0.5) * 2.0**-52)
         return found.reshape(shape)
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
 from p2p_labeldp.mechanisms.mixing import secrets_of, sources
@@ -57,7 +57,7 @@ def _by_cluster(clusters: NDArray[np.integer], count: int) -> NDArray[np.integer
     """
     users = len(clusters)
     ones = np.ones(users, dtype=np.int8)
-    belongs = csr_array((ones, clusters, np.arange(users + 1, dtype=clusters.dtype)), shape=(users, count))
+    belongs = scipy.sparse.csr_array((ones, clusters, np.arange(users + 1, dtype=clusters.dtype)), shape=(users, count))
     members: NDArray[np.integer] = belongs.tocsc().indices
     return members
 

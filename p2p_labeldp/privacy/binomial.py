@@ -7,11 +7,12 @@ Sums of independent flips are convolutions of non-negative terms and therefore l
 """
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,17 +50,19 @@ def _stirling_series(counts: Floats) -> Floats:
     square = safe * safe
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square) / square) / safe
     small = np.minimum(safe, 16.0)
-    direct = special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small - _HALF_LOG_TWO_PI
+    direct = scipy.special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small - _HALF_LOG_TWO_PI
     result: Floats = np.where(safe > 15.5, series, direct)
     return result
 
 
-_STIRLING = _stirling_series(np.arange(1 << 12, dtype=np.float64))
+@cache  # on first use: a user host whose flips are given does without scipy's functions, and their memory
+def _small_stirling() -> Floats:
+    return _stirling_series(np.arange(1 << 12, dtype=np.float64))
 
 
 def _stirling_error(counts: Floats) -> Floats:
-    if counts.size and counts.max() < _STIRLING.size:
-        return _STIRLING[counts.astype(np.intp)]
+    if counts.size and counts.max() < 1 << 12:
+        return _small_stirling()[counts.astype(np.intp)]
     return _stirling_series(counts)
 
 

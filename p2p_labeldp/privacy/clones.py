@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from p2p_labeldp.privacy.binomial import Floats, log_pmf, pmf, window
 from p2p_labeldp.privacy.reports import Reports, Rows, exponential
@@ -105,7 +105,7 @@ def coin_excess(fair: Floats, right: npt.NDArray[np.float64] | np.float64, epsil
         ratio = np.where(room > 0, (right * grown - wrong) / room, 1.0)
     # The least A whose likelihood ratio exceeds e^epsilon; at A = fair + 1 it is right / wrong, which does.
     least = np.minimum(np.floor((fair + 1) * (ratio / (1 + ratio))) + 1, fair + 1)
-    tail = special.betainc(np.maximum(least, 1.0), np.maximum(fair - least + 1, 0.5), 0.5)
+    tail = scipy.special.betainc(np.maximum(least, 1.0), np.maximum(fair - least + 1, 0.5), 0.5)
     tail = np.where(least > fair, 0.0, np.where(least <= 0, 1.0, tail))
     inside = least >= 1
     point = np.where(inside, np.exp(log_pmf(np.where(inside, least - 1, 0.0), fair, 0.5)), 0.0)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.binomial import Floats
@@ -132,7 +132,7 @@ def _divergence(curve: Curve, order: float, pure: float) -> float:
     if order == math.inf:
         return pure
     logs = _log_parts(curve, order)
-    total = float(special.logsumexp(logs)) + 1e-9 if np.isfinite(logs).any() else -math.inf
+    total = float(scipy.special.logsumexp(logs)) + 1e-9 if np.isfinite(logs).any() else -math.inf
     if order == 1:
         value = math.exp(total)
     else:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scipy.special import stdtrit
+import scipy
 
 from p2p_labeldp.privacy import REPETITION
 from p2p_labeldp.reporting.numbers import rounded_up
@@ -115,7 +115,7 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
     if count < 2:
         return Estimate(mean, None, None, count)
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (count - 1))
-    half = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(count)
+    half = float(scipy.special.stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(count)
     return Estimate(mean, mean - half, mean + half, count)
 
 

@@ -1,0 +1,205 @@
+"""Nobody holds anyone else's rows: what was planted in one host's file is found nowhere else, not even in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Fleet, Machine, fleet
+
+from p2p_labeldp.audit.folder import find
+from p2p_labeldp.cli import main
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.scenario import load_scenario
+
+HOSTS, EACH = 3, 20
+PLACES = ("north", "south", "east")
+STUDY = """
+[data]
+name = "csv"
+path = "people.csv"
+label_column = "state"
+test_fraction = 0.2
+[data.schema]
+classes = ["healthy", "ill"]
+ignore = ["note"]
+[data.schema.columns]
+dose = {range = [0, 1000], centre = 500, scale = 100}
+pulse = {range = [0, 300], centre = 70, scale = 10}
+[clusters]
+count = 2
+minimum_size = 5
+[mechanism]
+alpha = 0.2
+[coins]
+seed = 7
+"""
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with Machine() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """People in three places. Of each place somebody's row has values that nobody else's has, and a note."""
+    folder = tmp_path_factory.mktemp("study")
+    chance = np.random.default_rng(4)
+    rows = [
+        f"{chance.integers(0, 900)},{chance.integers(40, 180)},{('healthy', 'ill')[place % 2]},-"
+        for place in range(HOSTS * EACH * 5 // 4)
+    ]
+    (folder / "people.csv").write_text("dose,pulse,state,note\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "study.toml").write_text(STUDY, encoding="utf-8")
+    return folder
+
+
+def planted(place: int) -> tuple[str, bytes, bytes]:
+    """A host's own row, the text in it that must stay there, and its features as coordinator and learner get them."""
+    dose, pulse = 917.140625 + place, 201.28125 + place
+    note = f"zq{PLACES[place]}{'0123456789'[place] * 17}qz"
+    features = np.array([(dose - 500) / 100, (pulse - 70) / 10], dtype="<f4").tobytes()
+    return f"{dose},{pulse},ill,{note}", note.encode(), features
+
+
+def plant(fleet: Fleet) -> None:
+    """One more row in each host's file."""
+    for place in range(HOSTS):
+        path = fleet._local.rows[f"users-{place + 1}"]
+        path.write_text(path.read_text(encoding="utf-8") + planted(place)[0] + "\n", encoding="utf-8")
+
+
+def memory_of(pid: int) -> Iterator[bytes]:
+    """Everything that a process could write to, and the words it was started with."""
+    yield Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            where, how, *_ = line.split()
+            if not how.startswith("rw"):
+                continue
+            start, end = (int(edge, 16) for edge in where.split("-"))
+            with contextlib.suppress(OSError):  # pages of the kernel's own
+                memory.seek(start)
+                yield memory.read(end - start)
+
+
+def found_in(parts: Iterator[bytes]) -> set[tuple[str, str]]:
+    """(place, "note" or "row") of all that was planted and is there."""
+    found = set()
+    for content in parts:
+        for place, name in enumerate(PLACES):
+            _, note, features = planted(place)
+            found |= {(name, kind) for kind, mark in (("note", note), ("row", features)) if mark in content}
+    return found
+
+
+def files_below(*folders: Path) -> Iterator[bytes]:
+    for folder in folders:
+        yield from (path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_result(
+    machine: Machine, study: Path, tmp_path: Path
+) -> None:
+    with fleet(machine, load_scenario(study / "study.toml"), HOSTS, tmp_path / "work") as running:
+        plant(running)
+        running.start()
+        running.wait_for("coordinator", "clustered")
+        for name in running.names:
+            running.send(name, 19)  # SIGSTOP; one that is done already has nothing more to hide
+        try:
+            seen = {
+                name: found_in(memory_of(pid)) for name, pid in running.pids.items() if running.status(name) is None
+            }
+        except PermissionError:
+            pytest.skip("this machine does not let a process look at the memory of those it started")
+        finally:
+            for name in running.names:
+                running.send(name, 18)  # SIGCONT
+        running.finish()
+        summary = json.loads(find(tmp_path / "work" / "learner", "summary.json").read_text(encoding="utf-8"))
+    assert summary["users"] == HOSTS * (EACH + 1)
+    everyones = {(place, "row") for place in PLACES}
+    assert seen["learner"] == everyones, "features reach the learner, by the protocol"
+    assert seen["coordinator"] <= everyones
+    assert seen["auditor"] == set()
+    for place, name in enumerate(PLACES):
+        own = {(name, "note"), (name, "row")}
+        assert seen[f"users-{place + 1}"] <= own
+        state = tmp_path / "work" / "state" / f"users-{place + 1}"
+        assert found_in(files_below(state)) == set(), "a journal holds what came, and no row"
+    work = tmp_path / "work"
+    assert found_in(files_below(work / "auditor", work / "state" / "auditor", work / "logs")) == set()
+    for name in ("learner", "coordinator"):
+        assert found_in(files_below(work / "state" / name)) == everyones
+    assert found_in(files_below(work / "learner")) == set(), "results hold nobody's row"
+
+
+def test_a_study_that_was_divided_gives_the_data_set_of_run_and_the_model_its_own_accuracy(
+    machine: Machine, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = load_scenario(study / "study.toml")
+    expected = run(scenario, engine="vectorized").summary
+    with fleet(machine, scenario, HOSTS, tmp_path / "work") as running:
+        tests = running._local.rows["learner"]
+        running.start("coordinator", "learner", "auditor", "users-1", "users-2")
+        running.start("users-3", more=("--out", str(tmp_path / "model")))
+        running.finish()
+        results = tmp_path / "work" / "learner"
+        summary = json.loads(find(results, "summary.json").read_text(encoding="utf-8"))
+        assert (summary["noisy_sha256"], summary["accuracy"]) == (expected.noisy_sha256, expected.accuracy)
+        assert (tmp_path / "model" / "model.npz").read_bytes() == (results / "model.npz").read_bytes()
+        assert (tmp_path / "model" / "model-card.md").read_bytes() == (results / "model-card.md").read_bytes()
+        capsys.readouterr()
+        assert main(["predict", str(tmp_path / "model"), str(tests), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == summary["accuracy"]
+
+
+WRONG = {
+    "a number outside its range": ("2000,70,ill,-", "column dose: 2000 is not a number from 0 to 1000"),
+    "no number": ("high,70,ill,-", "column dose: 'high' is not a number"),
+    "another label": ("1,70,dead,-", "column state: its value is not among 'healthy', 'ill'"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_row_outside_the_schema_stops_its_host_before_anyone_hears_of_it(
+    study: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row, said = WRONG[kind]
+    rows = tmp_path / "rows.csv"
+    rows.write_text(f"dose,pulse,state,note\n1,2,ill,-\n{row}\n", encoding="utf-8")
+    words = ["node", "users", str(study / "study.toml"), "--rows", str(rows)]
+    words += ["--certs", str(tmp_path / "none"), "--state", str(tmp_path / "state")]
+    assert main(words) == 2
+    assert capsys.readouterr().err.splitlines() == [f"p2p-labeldp: {rows} line 3, {said}"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_two_hosts_with_one_person_end_with_status_2_and_write_nothing(
+    machine: Machine, study: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    lines = (study / "people.csv").read_text(encoding="utf-8").splitlines()
+    named = [lines[0] + ",who", *(f"{line},p{number}" for number, line in enumerate(lines[1:]))]
+    (folder / "people.csv").write_text("\n".join(named) + "\n", encoding="utf-8")
+    toml = STUDY.replace("[data.schema]", 'person_column = "who"\n[data.schema]', 1)
+    (folder / "study.toml").write_text(toml, encoding="utf-8")
+    with fleet(machine, load_scenario(folder / "study.toml"), 2, tmp_path / "work") as running:
+        one, other = (running._local.rows[f"users-{place}"] for place in (1, 2))
+        again = one.read_text(encoding="utf-8").splitlines()[-1]
+        other.write_text(other.read_text(encoding="utf-8") + again + "\n", encoding="utf-8")
+        running.start()
+        ended = running.wait(*running.names)
+        last = [line.get("text", "") for line in running.said("users-1")][-1]
+    assert set(ended.values()) == {2}
+    assert "users-1 and users-2 have rows of one person; she may take part at one host" in last
+    assert again.rpartition(",")[2] not in last
+    assert not (tmp_path / "work" / "learner").exists()
