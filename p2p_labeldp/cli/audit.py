@@ -28,7 +28,7 @@ def command(
         ),
     ] = None,
     family_wise_error: Annotated[
-        float, typer.Option(help="How rarely what is honest may fail: any test of the coins, or the bound on epsilon.")
+        float, typer.Option(help="Probability that an honest run fails any test of the coins, or the bound on epsilon.")
     ] = 1e-3,
     epsilon: Annotated[
         bool, typer.Option("--epsilon", help="Bound epsilon from below by trials, and compare with the exact value.")
@@ -55,7 +55,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="A plot of the trials (.png, .svg or .pdf).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check what must hold in a run's trace, or with --epsilon a stated epsilon. Exit status 1 if it does not hold."""
+    """Check the invariants of a run's trace, or with --epsilon a stated epsilon. Exit status 1 if a check fails."""
     numbers = {
         "cluster_size": cluster_size, "alpha": alpha, "theta": theta, "labels": labels, "rounds": rounds,
         "noise": noise,

@@ -48,7 +48,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The folder; runs/NAME-compare if not given.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare mechanisms on one data set. Stopped, even killed, and started again, it resumes where it left off."""
+    """Compare mechanisms on one data set. Run again after an interruption, it resumes where it left off."""
     if workers is not None and dask is not None:
         raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     if vary not in (None, "clusters"):

@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Predict the label of every row, with the probability of each class.
 
-    Where the file has the label's column too, the share of right labels is told.
+    If the file has the label's column too, the accuracy is printed.
     """
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise RequestError(f"--out {out}: must name a file in a folder that is there")

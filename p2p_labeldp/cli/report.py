@@ -24,7 +24,7 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report: one page that needs nothing else, for a screen, a telephone or paper."""
+    """Write the report: one self-contained HTML page for screens, phones and print."""
     if out is not None and out.suffix not in (".html", ".htm"):
         raise RequestError(f"--out {out}: the page's name must end in .html")
     from p2p_labeldp.reporting.page import is_sweep, write_report

@@ -64,7 +64,7 @@ def command(
     report: Report = True,
     as_json: Json = False,
 ) -> None:
-    """Run many settings many times. Stopped, even killed, and started again, it resumes where it left off."""
+    """Run many settings many times. Run again after an interruption, it resumes where it left off."""
     if workers is not None and dask is not None:
         raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     chosen = find_scenario(scenario, settings, seed)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def command(
     scenario: ScenarioArgument,
     epsilon: Annotated[float, typer.Option(help="The epsilon that each view's delta is stated at.")] = 1.0,
-    colluders: Annotated[int, typer.Option(help="How many users collude in the coalition.")] = 1,
+    colluders: Annotated[int, typer.Option(help="How many users collude with the learner.")] = 1,
     seed: Seed = None,
     data_dir: DataDir = None,
     settings: Settings = None,

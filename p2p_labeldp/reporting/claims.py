@@ -19,8 +19,8 @@ from p2p_labeldp.runs.summary import Summary
 INTRO = (
     "What could someone learn about one user's label, knowing everyone else's? Neighbouring data sets differ in one "
     "label; features are public. Each row holds in every cluster that took part, for someone who sees what the row "
-    "says and nothing beyond it, whatever it knows of the others' labels. Whoever sees more is another row. Epsilon, "
-    "delta and the factor e^epsilon are rounded up."
+    "says and nothing beyond it, whatever it knows of the others' labels. An adversary that sees more has a row of "
+    "its own. Epsilon, delta and the factor e^epsilon are rounded up."
 )
 
 

@@ -21,12 +21,12 @@ def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
     blocks: list[Block] = []
     if traffic is None:
         why = "The folder has no trace" if recorded.shown else "The trace is private and left out here"
-        blocks.append(Text(f"{why}, so that nothing is told of when messages were sent."))
+        blocks.append(Text(f"{why}, so it is not known when messages were sent."))
     elif len(traffic):
         figures.append(_over_time(recorded, traffic))
     blocks.insert(0, Row(figures))
     if traffic is not None and traffic.left_out:
-        blocks.append(Note(f"{plural(traffic.left_out, 'record')} of the trace are no messages and were left out."))
+        blocks.append(Note(f"{plural(traffic.left_out, 'record')} of the trace are no valid messages: left out."))
     return Section("messages", "Messages", blocks)
 
 
@@ -114,7 +114,7 @@ def _caption(recorded: Recorded, traffic: Traffic, exchange: Exchange, seconds: 
     if exchange.size > len(exchange.users):
         which = f"{len(exchange.users)} of the cluster's {exchange.size:,} users (at most {MOST_USERS})"
         if any(arrow.kind == "ask" for arrow in exchange.arrows):
-            which += ": the one who was asked most, and those who hang together with her by their questions; the rest"
+            which += ": the one who was asked most, and the users connected to her by questions; the rest"
             which += " are “others”"
         parts.append(f"{which}.")
     if exchange.messages > len(exchange.arrows):
@@ -128,9 +128,9 @@ def _caption(recorded: Recorded, traffic: Traffic, exchange: Exchange, seconds: 
     if any(arrow.kind == "refusal" for arrow in exchange.arrows):
         parts.append("A cross marks a message that was refused.")
     if seconds:
-        parts.append("The time axis is stretched where much happens.")
+        parts.append("The time axis is stretched where many messages are sent.")
         if recorded.scenario.faults or recorded.scenario.network.jitter:
-            parts.append("Where nothing tells when a message arrived, its arrow shows the least time it takes.")
+            parts.append("Where the arrival time is unknown, the arrow shows the minimum latency.")
     else:
         parts.append("Messages take no time here: the order is that of the trace.")
     return " ".join(parts)

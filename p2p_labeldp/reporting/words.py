@@ -135,15 +135,15 @@ GLOSSARY = (
     ("alpha", "the probability that a user flips her label before anyone sees it; with more than two labels a flip "
      "moves to one of the others at random."),
     ("theta", "the probability that a user forwards the label she was told; otherwise she drops it."),
-    ("epsilon", "how much someone can learn about one label who knows everyone else’s: whatever he sees is at most "
-     "e^epsilon times as likely with one label as with another, plus delta. At 0 nothing but delta is left, at 0.7 the "
-     "factor is about 2, and above 3, where it is more than 20, there is little protection."),
+    ("epsilon", "how much an adversary who knows all other labels can learn about one label: whatever is observed is "
+     "at most e^epsilon times as likely with one label as with another, plus delta. At 0 nothing but delta is left, at "
+     "0.7 the factor is about 2, and above 3, where it is more than 20, there is little protection."),
     ("delta", "what is added to that. It is not the probability that the guarantee fails: some of what may be seen can "
      "tell more than e^epsilon, and that more often than delta. It should be much smaller than one over the number of "
      "users; where none was chosen it is at most that, and may be equal to it."),
     ("delta(epsilon) curve", "a view has many (epsilon, delta) pairs; a curve shows pairs that hold, for the clusters "
      "that its caption names, and lower is better."),
-    ("view", "everything that one party gets to see: the learner sees reports, a network observer every answer and "
+    ("view", "everything that one party observes: the learner sees reports, a network observer every answer and "
      "report on the wire."),
     ("exact, proved bound", "an exact epsilon is attained by some data, but for rounding up; a proved bound may be "
      "larger than the truth, never smaller. Both hold whatever the adversary knows of the others’ labels, and for one "

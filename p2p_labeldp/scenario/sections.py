@@ -225,12 +225,12 @@ class Deployment:
     """
 
     hosts: int = key(
-        0, Whole(0, 4096), "how many user hosts to wait for; 0: those that come until none has for a while"
+        0, Whole(0, 4096), "how many user hosts to wait for; 0: until no other host has joined for `settle` seconds"
     )
     order: str = key(
         "arrival",
         OneOf(("arrival", "name")),
-        "in which order user hosts get their users' ids: as they come, or by name, so that a seed repeats a run",
+        "the order in which user hosts get their users' ids: as they join, or by name, so that a seed repeats a run",
     )
     coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
     enrolment: str = key("127.0.0.1:7401", Address(), "where user hosts without a certificate enrol")
@@ -256,9 +256,9 @@ class Deployment:
     approve: bool = key(False, Switch(), "a person approves every host that enrols: certs approve")
     state: str = key("", Text(), "the folder of this node's journal")
     settle: float = key(
-        3.0, Number(0.1, 3600), "seconds without another host after which shares are dealt, where hosts = 0"
+        3.0, Number(0.1, 3600), "seconds without another host after which users are assigned to hosts, where hosts = 0"
     )
-    away_limit: float = key(60.0, Number(0.1), "seconds a node may stay away before the others go on without it")
+    away_limit: float = key(60.0, Number(0.1), "seconds a node may be away before the others continue without it")
 
 
 SECTIONS: dict[str, type[Any]] = {
