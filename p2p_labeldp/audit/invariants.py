@@ -18,6 +18,7 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -66,6 +67,8 @@ class Checker:
 
     checks: ClassVar[Mapping[str, Callable[..., None]]]
     """What is checked of each kind of message."""
+    suspects: Mapping[int, str] = MappingProxyType({})
+    """Address to kind, of parties that were set up to misbehave: what they break is counted, and blamed on the kind."""
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class Checker:
     ) -> None:
         self.users = users
         self.violations: list[Violation] = []
+        self.explained: dict[str, Counter[str]] = defaultdict(Counter)
+        """By kind of adversary, how often its parties broke each invariant."""
         self.kinds: Counter[str] = Counter()
         self.reports: list[dict[int, int]] = [{} for _ in range(parameters.rounds)]
         """Per round, user to the label that she reported and that was not refused."""
@@ -128,7 +133,7 @@ class Checker:
             if not fault or self._still_said(event, fault):
                 self.checks[event.kind](self, event, *event.fields)
         except Broken as broken:
-            self._note(broken.invariant, event.position, f"{event}: {broken}")
+            self._note(broken.invariant, event.position, f"{event}: {broken}", event.sender)
 
     def finish(self) -> None:
         """Check that nothing is missing."""
@@ -137,20 +142,29 @@ class Checker:
             if user in self._missing:
                 continue
             if member is None:
-                self._note("hello_once", None, f"user {user} never said hello")
+                self._note("hello_once", None, f"user {user} never said hello", user)
             elif not member.assigned:
-                self._note("assigned_once", None, f"user {user} was never assigned")
+                self._note("assigned_once", None, f"user {user} was never assigned", user)
             elif not member.left:
-                self._note("goodbye_once", None, f"user {user} was never dismissed")
+                self._note("goodbye_once", None, f"user {user} was never dismissed", user)
         if self._round < self._parameters.rounds:
             self._note("closed", None, f"round {self._round} was never closed")
         if self._rosters and not self._host_left:
             self._note("goodbye_once", None, "the host was never dismissed")
         self._require_reports(self._round - 1)
 
-    def _note(self, invariant: str, position: int | None, detail: str) -> None:
+    def _note(self, invariant: str, position: int | None, detail: str, party: int | None = None) -> None:
         if len(self.violations) < MAX_VIOLATIONS:
-            self.violations.append(Violation(invariant, position, detail))
+            self.add([Violation(invariant, position, detail, party)])
+
+    def add(self, found: Iterable[Violation]) -> None:
+        """Note violations, or count them where they were to be expected of their party."""
+        for each in found:
+            kind = self.suspects.get(each.party) if type(each.party) is int else None
+            if kind is None:
+                self.violations.append(each)
+            else:
+                self.explained[kind][each.invariant] += 1
 
     def _place(self, event: Event) -> None:
         require(type(event.number) is int and type(event.time) is float, "shape", "not a record of a message")
@@ -382,7 +396,8 @@ class Checker:
         """Whoever counted in a round that is long over has reported."""
         for user, turn in self._turns.get(round_, {}).items():
             if turn.counts and not turn.reported and user not in self._missing:
-                self._note("report_after_close", None, f"user {user} counts in round {round_} and never reported")
+                said = f"user {user} counts in round {round_} and never reported"
+                self._note("report_after_close", None, said, user)
 
     def _goodbye(self, event: Event, release: bool) -> None:
         require(self._round == self._parameters.rounds, "goodbye_once", "before the last round is closed")

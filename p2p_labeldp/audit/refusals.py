@@ -66,12 +66,16 @@ def refused_positions(
         route = _refused_route(event)
         candidates = waiting[route]
         if not candidates:
-            wrong.append(Violation("refusals", event.position, f"{event}: names no message that was sent"))
+            wrong.append(
+                Violation("refusals", event.position, f"{event}: names no message that was sent", event.sender)
+            )
             continue
         if network is not None:
             timely = [m for m in candidates if _comes_up(m, event.time, begun[event.sender], network)]
             if not timely:
-                wrong.append(Violation("timing", event.position, f"{event}: left when nothing it refuses arrived"))
+                wrong.append(
+                    Violation("timing", event.position, f"{event}: left when nothing it refuses arrived", event.sender)
+                )
             candidates = timely or candidates
         idle = [m for m in candidates if (route, _round(m)) not in heard and not _counted(m, reports)] or candidates
         chosen = ([m for m in idle if m.position in surplus] or idle[:1])[-1]

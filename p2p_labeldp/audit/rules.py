@@ -42,6 +42,8 @@ class Violation:
     invariant: str
     position: int | None
     detail: str
+    party: int | None = None
+    """Who sent it, or lacks something at the end."""
 
     def __str__(self) -> str:
         where = "at the end" if self.position is None else f"at message {self.position}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.scenario import Network
 
 FAMILY_WISE_ERROR = 1e-3
+Suspects = Callable[[Mapping[str, Any]], Mapping[int, str]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class RunAudit:
     refusals: int
     coins_recomputed: bool
     violations: list[Violation]
+    """What no configured misbehaviour explains."""
+    suspects: Mapping[int, str] = field(default_factory=dict)
+    """Address to kind of adversary, of the parties that were set up to misbehave: what was expected."""
+    explained: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By kind, how often its parties broke each invariant: what was found of it."""
     invariants: int = len(INVARIANTS)
     """How many were checked."""
     away: tuple[str, ...] = ()
@@ -60,8 +68,14 @@ class Audit:
         return not self.failed_tests and not any(run.violations for run in self.runs)
 
 
-def audit_runs(paths: list[Path], family_wise_error: float = FAMILY_WISE_ERROR) -> Audit:
-    """Audit every run folder, and test their coins together."""
+def audit_runs(
+    paths: list[Path], family_wise_error: float = FAMILY_WISE_ERROR, suspects: Suspects = lambda summary: {}
+) -> Audit:
+    """Audit every run folder, and test their coins together.
+
+    ``suspects`` names the parties of a run, given its summary, that were set up to misbehave, each with its kind of
+    adversary (``p2p_labeldp.adversaries.suspects``): what they break is then counted for their kind, and is no violation.
+    """
     if not 0 < family_wise_error < 1:
         raise RequestError(f"--family-wise-error {family_wise_error:g}: must lie between 0 and 1")
     runs = [RecordedRun.read(path) for path in paths]
@@ -71,7 +85,7 @@ def audit_runs(paths: list[Path], family_wise_error: float = FAMILY_WISE_ERROR) 
     pooled = Sample()
     audits = []
     for run in runs:
-        checked, sample = _audit_run(run)
+        checked, sample = _audit_run(run, suspects(run.summary))
         audits.append(checked)
         pooled.pool(sample)
     return Audit(audits, fit_tests(pooled, runs[0].parameters), family_wise_error)
@@ -93,20 +107,18 @@ def _require_poolable(runs: list[RecordedRun]) -> None:
                 )
 
 
-def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
-    checker = _checked(run, {})
-    unmatched: list[Violation] = []
+def _audit_run(run: RecordedRun, suspects: Mapping[int, str]) -> tuple[RunAudit, Sample]:
+    checker = _checked(run, {}, suspects)
     if checker.kinds["refusal"]:
         # Rare: read again, leaving out what was refused.
         network = None if run.trace.wall_clock else _network(run)
         taken = {(round_, *report) for round_, reports in enumerate(_taken(run)) for report in reports.items()}
         refused, unmatched = refused_positions(run.trace, network, taken)
-        checker = _checked(run, refused)
+        checker = _checked(run, refused, suspects)
+        checker.add(unmatched)
     _compare_with_summary(run, checker)
     _compare_with_reports(run, checker)
-    violations = sorted(
-        [*checker.violations, *unmatched], key=lambda found: (found.position is None, found.position or 0)
-    )
+    violations = sorted(checker.violations, key=lambda found: (found.position is None, found.position or 0))
     audit = RunAudit(
         path=run.path,
         messages=sum(checker.kinds.values()),
@@ -115,6 +127,8 @@ def _audit_run(run: RecordedRun) -> tuple[RunAudit, Sample]:
         invariants=len(MIXED_INVARIANTS if run.parameters.exchange == Exchange.MIXED else INVARIANTS),
         away=tuple(map(str, run.summary.get("missing_hosts") or ())),
         violations=violations[:MAX_VIOLATIONS],
+        suspects=suspects,
+        explained={kind: dict(counts) for kind, counts in checker.explained.items()},
     )
     return audit, checker.sample
 
@@ -125,7 +139,7 @@ def _network(run: RecordedRun) -> Network:
     return replace(network, jitter=math.inf) if run.trace.faults else network
 
 
-def _checked(run: RecordedRun, refused: dict[int, str]) -> Checker:
+def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, str]) -> Checker:
     kind = MixedChecker if run.parameters.exchange == Exchange.MIXED else Checker
     checker = kind(
         run.users,
@@ -139,6 +153,7 @@ def _checked(run: RecordedRun, refused: dict[int, str]) -> Checker:
         withheld=run.summary.get("withheld", ()),
         wall_clock=run.trace.wall_clock,
     )
+    checker.suspects = suspects
     for event in run.trace:
         checker.feed(event, refused.get(event.position, ""))
     checker.finish()
@@ -173,7 +188,7 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
     ascending = all((np.diff(users) > 0).all() for users, _ in run.reports)
     if not ascending or noisy_sha256(run.reports) != run.summary["noisy_sha256"]:
         found.append("noisy_sha256 is not that of reports.npz")
-    checker.violations += [Violation("summary", None, f"the summary says {what}") for what in found]
+    checker.add(Violation("summary", None, f"the summary says {what}") for what in found)
 
 
 def _compare_with_reports(run: RecordedRun, checker: Checker) -> None:
@@ -183,9 +198,12 @@ def _compare_with_reports(run: RecordedRun, checker: Checker) -> None:
     for round_, (taken, sent) in enumerate(zip(_taken(run), checker.reports, strict=True)):
         for user, label in taken.items():
             if sent.get(user) != label:
-                found.append(f"label {label} of user {user} in round {round_}, but the trace has {sent.get(user)}")
+                found.append(
+                    (f"label {label} of user {user} in round {round_}, but the trace has {sent.get(user)}", user)
+                )
         for user, label in sent.items():
             if not (user in taken or user in missing):
-                found.append(f"no label of user {user} in round {round_}, but the trace has {label}")
-    few = found[:MAX_VIOLATIONS]
-    checker.violations += [Violation("summary", None, f"reports.npz has {what}") for what in few]
+                found.append((f"no label of user {user} in round {round_}, but the trace has {label}", user))
+    unexpected = [each for each in found if each[1] not in checker.suspects]
+    few = [*(each for each in found if each[1] in checker.suspects), *unexpected[:MAX_VIOLATIONS]]
+    checker.add(Violation("summary", None, f"reports.npz has {what}", user) for what, user in few)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,7 @@ from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
     from p2p_labeldp.audit import Audit
+    from p2p_labeldp.audit.runs import RunAudit
     from p2p_labeldp.experiments.epsilon import EpsilonAudit, Setting
 
 MOST_TRIALS = 100_000_000
@@ -77,9 +80,10 @@ def command(
 
 
 def _audit_traces(runs: list[Path], family_wise_error: float, as_json: bool) -> bool:
+    from p2p_labeldp.adversaries.suspects import suspects
     from p2p_labeldp.audit import audit_runs
 
-    audit = audit_runs(runs, family_wise_error)
+    audit = audit_runs(runs, family_wise_error, suspects)
     if as_json:
         print_json(audit_json(audit))
     else:
@@ -199,6 +203,8 @@ def audit_json(audit: Audit) -> dict[str, Any]:
                 "refusals": run.refusals,
                 "coins_recomputed": run.coins_recomputed,
                 "away": list(run.away),
+                "expected": dict(Counter(run.suspects.values())),
+                "explained": {kind: dict(counts) for kind, counts in run.explained.items()},
                 "violations": [
                     {"invariant": found.invariant, "position": found.position, "detail": found.detail}
                     for found in run.violations
@@ -213,15 +219,28 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     }
 
 
+def _misbehaviour(run: RunAudit) -> Iterator[str]:
+    """What was expected of a run's adversaries, and what was found of it."""
+    for kind, parties in Counter(run.suspects.values()).items():
+        broken = run.explained.get(kind, {})
+        found = ", ".join(f"{invariant} {count:,} time{'s' * (count > 1)}" for invariant, count in broken.items())
+        who = "1 party" if parties == 1 else f"{parties:,} parties"
+        yield f"expected: {kind}, {who} that may break the rules; found: {found or 'no rule of theirs broken'}"
+
+
 def _show(audit: Audit) -> None:
 
     for run in audit.runs:
         coins = "every coin recomputed" if run.coins_recomputed else "the system's coins cannot be recomputed"
         refused = f", {run.refusals:,} refused" if run.refusals else ""
         verdict = f"{run.invariants} invariants hold" if not run.violations else "BROKEN"
+        if run.explained and not run.violations:
+            verdict = "nothing is unexplained"
         console.print(f"{run.path}: {run.messages:,} messages{refused}; {coins}; {verdict}", soft_wrap=True)
+        for line in _misbehaviour(run):
+            console.print(f"  {line}", soft_wrap=True)
         for found in run.violations:
-            console.print(f"  {found}", soft_wrap=True)
+            console.print(f"  {'unexplained: ' if run.suspects else ''}{found}", soft_wrap=True)
         if run.away and run.violations:
             away = ", ".join(run.away)
             console.print(
