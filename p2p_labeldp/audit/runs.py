@@ -74,7 +74,7 @@ def audit_runs(
     """Audit every run folder, and test their coins together.
 
     ``suspects`` names the parties of a run, given its summary, that were set up to misbehave, each with its kind of
-    adversary (``p2p_labeldp.adversaries.suspects``): what they break is then counted for their kind, and is no violation.
+    adversary (``p2p_labeldp.adversaries.suspects``): what they break is counted for their kind, and is no violation.
     """
     if not 0 < family_wise_error < 1:
         raise RequestError(f"--family-wise-error {family_wise_error:g}: must lie between 0 and 1")
