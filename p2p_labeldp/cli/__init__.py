@@ -35,6 +35,7 @@ from p2p_labeldp.cli import (
     schema,
     sweep,
     threats,
+    trace,
 )
 from p2p_labeldp.cli.plugging import with_plugins
 from p2p_labeldp.errors import RequestError, RunError
@@ -57,6 +58,7 @@ app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("audit")(audit.command)
 app.command("report")(report.command)
+app.command("trace")(trace.command)
 app.command("schema")(schema.command)
 app.command("predict")(predict.command)
 app.command("divide")(divide.command)
