@@ -48,6 +48,8 @@ def _users(summary: Summary) -> Lines:
     ]
     if summary.phi is not None:
         lines.append(("heterogeneity", f"phi = {summary.phi:.4f}"))
+    elif summary.purity is not None:  # phi takes p(y|x), which real data do not tell
+        lines.append(("purity", f"{summary.purity:.4f} of the users hold their cluster's commonest label"))
     if summary.psi is not None:
         lines.append(("distortion", f"psi = {summary.psi:.4f}"))
     return lines

@@ -145,11 +145,11 @@ class Point:
     accuracy: float | None
     nonprivate_accuracy: float
     ratio: float | None
-    balanced_accuracy: float | None
-    auc: float | None
-    log_loss: float | None
     purity: float | None
     users: int
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+    log_loss: float | None = None
 
 
 def points(rows: Iterable[Mapping[str, Any]], count: int) -> list[Point]:

@@ -110,6 +110,6 @@ MECHANISM = Mechanism(
     trusts="nobody",
     story="randomised her label by herself and sent it to the learner, half of the users with a prior from the others",
     learner_sees="every noisy label, with its owner",
-    colour="#8c564b",
+    colour="#e377c2",
     marker=">",
 )

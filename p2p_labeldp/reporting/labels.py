@@ -56,6 +56,13 @@ def cluster_section(recorded: Recorded, traffic: Traffic | None) -> Section:
                 "in a cluster is alike). The more alike, the less is lost by swapping labels within it."
             )
         )
+    elif summary.purity is not None:
+        blocks.append(
+            Text(
+                f"Purity {summary.purity:.4f}: so many of the users hold their cluster's commonest label. phi, how far "
+                "users' own label probabilities are from their cluster's, takes what real data do not tell."
+            )
+        )
     return Section("clusters", "Clusters and labels", blocks)
 
 

@@ -34,7 +34,16 @@ groups = 1
 method = "given"
 minimum_size = 5
 """)
-NULL = ("hosting", "nonprivate_accuracy", "majority_accuracy", "phi", "psi", "virtual_seconds")
+NULL = (
+    "hosting",
+    "nonprivate_accuracy",
+    "majority_accuracy",
+    "nonprivate_metrics",
+    "majority_metrics",
+    "phi",
+    "psi",
+    "virtual_seconds",
+)
 
 
 @pytest.fixture(scope="module")

@@ -184,6 +184,7 @@ def test_a_crowd_in_shares_says_what_one_process_says(settings: list[str], tmp_p
     scenario = crowd(*settings)
     whole = run(scenario, engine="vectorized", out=tmp_path / "whole").summary
     learned = {"accuracy", "accuracy_reason", "nonprivate_accuracy", "majority_accuracy", "purity"}
+    learned |= {"metrics", "nonprivate_metrics", "majority_metrics"}
     for most in (100,) if settings else (1, 100):
         parts = in_shares(scenario, tmp_path / f"parts-{most}", most)
         for name in parts.__struct_fields__:

@@ -54,6 +54,7 @@ def test_what_may_be_shared_tells_nothing_that_was_computed_from_true_labels(sma
     shared = run(small_scenario(), engine="vectorized").summary.shareable()
     assert shared.seed is None
     assert {shared.nonprivate_accuracy, shared.majority_accuracy, shared.phi, shared.psi, shared.purity} == {None}
+    assert shared.nonprivate_metrics is shared.majority_metrics is None
     assert shared.accuracy is not None  # of the model that the mechanism's labels gave
 
 
