@@ -80,6 +80,8 @@ class MixedChecker(Checker):
     def __init__(self, *facts: Any, **settings: Any) -> None:
         super().__init__(*facts, **settings)
         coins = settings.get("coins")
+        self.run_name = ""
+        """Part of what is signed; empty in simulations."""
         simulated = isinstance(coins, SeededCoins) and not settings.get("wall_clock", False)
         self._secrets: Secrets | None = secrets_of(coins) if simulated and coins is not None else None
         self._attempts: dict[tuple[int, int, int], _Attempt] = {}
@@ -144,9 +146,6 @@ class MixedChecker(Checker):
             key_size = (len(state.openings[state.listed[0]]) - 16) // 2
             state.session = Session(self.run_name, round_, cluster, attempt, self._parameters.relays, key_size)
             state.session.assume({user: state.openings[user] for user in state.listed}, own)
-
-    run_name = ""
-    """Part of what is signed; empty in simulations."""
 
     # Packets.
 

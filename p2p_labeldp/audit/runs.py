@@ -154,6 +154,8 @@ def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, s
         wall_clock=run.trace.wall_clock,
     )
     checker.suspects = suspects
+    if isinstance(checker, MixedChecker):
+        checker.run_name = str(run.trace.header.get("run", ""))
     for event in run.trace:
         checker.feed(event, refused.get(event.position, ""))
     checker.finish()

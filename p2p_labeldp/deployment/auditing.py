@@ -16,7 +16,7 @@ import msgpack
 
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.deployment.items import Directory, Ended, Finish, Item, Over, Ready, Records, Traced
+from p2p_labeldp.deployment.items import MAX_BODY, Directory, Ended, Finish, Item, Over, Ready, Records, Traced
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.protocol.auditor import Auditor
 from p2p_labeldp.protocol.messages import AUDITOR, HOST, Fault, Refusal, Refused
@@ -98,8 +98,9 @@ class AuditorPart(Part):
     def _checked(self, key: str, record: bytes) -> str:
         """The kind of a record, if it is one, and of a message that this peer's roles may have sent."""
         assert self.directory is not None
-        if len(record) > MAX_RECORD and key not in SINGLES:
-            raise Refused(Fault.OVERSIZED, f"a record takes at most {MAX_RECORD} bytes, not {len(record)}")
+        largest = MAX_RECORD if self._scenario.mechanism.exchange == "pull" else MAX_BODY  # relays pass batches on
+        if len(record) > largest and key not in SINGLES:
+            raise Refused(Fault.OVERSIZED, f"a record takes at most {largest} bytes, not {len(record)}")
         try:
             if record[:1] != _TRIPLE:
                 raise ValueError("not a record")
@@ -134,6 +135,7 @@ class AuditorPart(Part):
             features=directory.features,
             clock="wall",
             hosts=len(directory.hosts),
+            run=directory.run,
         )
         pack = msgpack.Packer(autoreset=True).pack
         number, time = 0, 0.0

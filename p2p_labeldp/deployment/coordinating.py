@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,29 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.parts import EPOCH, SINGLES, Log, Part, Shares
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
+from p2p_labeldp.privacy import Exchange
+from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.coordinator import Coordinator
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Closed, Envelope, Fault, Message, Outgoing, Refused, Roster
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    Closed,
+    Committed,
+    Envelope,
+    Fault,
+    Message,
+    Opened,
+    Outgoing,
+    Refused,
+    Roster,
+    Stop,
+)
+from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
+from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.runs.clusters import ClusterPlan
-from p2p_labeldp.runs.resolve import resolve
+from p2p_labeldp.runs.resolve import parameters_of, resolve
 from p2p_labeldp.scenario import Scenario
 
 LARGEST = np.float32(1e15)
@@ -79,9 +98,11 @@ TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
 class CoordinatorPart(Part):
     address = COORDINATOR
 
-    def __init__(self, key: str, log: Log, scenario: Scenario, name: str) -> None:
-        """``name`` is the run's."""
+    def __init__(self, key: str, log: Log, scenario: Scenario, name: str, root: bytes = b"") -> None:
+        """``name`` is the run's; ``root`` is what its nonces of the mixed exchange are made from."""
         super().__init__(key, log, scenario)
+        self._root = root
+        self._holders: dict[int, list[str]] = {}  # by cluster, the hosts of its users
         self._run_name = name
         self.phase: Phase = GATHERING
         self.role: Coordinator | None = None
@@ -217,7 +238,12 @@ class CoordinatorPart(Part):
         assert self.shares is not None
         if type(message) is Roster:
             members = np.frombuffer(message.members, dtype="<i8")
-            return [holder.key for holder in self.shares.hosts if _any_between(members, holder.first, holder.last)]
+            keys = [holder.key for holder in self.shares.hosts if _any_between(members, holder.first, holder.last)]
+            known = self._holders.setdefault(message.cluster, [])
+            known += [key for key in keys if key not in known]
+            return keys
+        if isinstance(message, Committed | Opened | Stop):
+            return self._holders.get(message.cluster, [])
         return [holder.key for holder in self.shares.hosts]
 
     def _and_advance(self, said: Iterable[Outgoing]) -> Iterator[Outgoing]:
@@ -326,7 +352,10 @@ class CoordinatorPart(Part):
         if self._given is None and self._scenario.clusters.method == "given":
             self._given = np.full(users, -1, dtype=np.int64)  # not a host has said anything
         self._plan = ClusterPlan(self._scenario, users, self._given)
-        self.role = Coordinator(
+        parameters = parameters_of(self._scenario, self.directory.labels)
+        mixing = Mixing(Onions(), Secrets(self._root), parameters.relays, parameters.minimum_size, self._run_name)
+        mixed = parameters.exchange == Exchange.MIXED
+        self.role = (partial(MixingCoordinator, mixing=mixing) if mixed else Coordinator)(
             users,
             self.directory.features,
             settings.rounds,

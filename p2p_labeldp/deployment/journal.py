@@ -255,11 +255,19 @@ def _has_empty_sector(frame: bytes, place: int) -> bool:
     return any(part and not any(part) for part in parts)
 
 
-class JournaledCoins:
-    """The operating system's coins, drawn once: a node that is restarted finds those it had."""
+MIXING = "mixing"
+"""The fact that holds a node's root of secrets for the mixed exchange, in hexadecimal digits."""
 
-    def __init__(self, coins: Coins, journal: Journal) -> None:
+
+class JournaledCoins:
+    """The operating system's coins, drawn once: a node that is restarted finds those it had.
+
+    ``root`` is what its secrets of the mixed exchange are made from; empty where there are none.
+    """
+
+    def __init__(self, coins: Coins, journal: Journal, root: bytes = b"") -> None:
         self._coins, self._journal = coins, journal
+        self.root = root
 
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
         found = self._journal.block(round_, start, stop)

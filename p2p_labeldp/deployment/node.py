@@ -26,7 +26,7 @@ from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.enrolment import Desk, serve_enrolment
 from p2p_labeldp.deployment.health import serve_health
 from p2p_labeldp.deployment.invitations import read_allowed
-from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry, Journal, JournaledCoins
+from p2p_labeldp.deployment.journal import EXPIRED, JOINED, MIXING, SETTLED, TAKEN, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable, require_schema
 from p2p_labeldp.deployment.places import keeper, prepare_place, trace_writer
@@ -137,7 +137,8 @@ class Node:
         if self.role == "coordinator":
             from p2p_labeldp.deployment.coordinating import CoordinatorPart
 
-            return CoordinatorPart(key, self.log, scenario, self.journal.fact("run", self._world.entropy(8).hex()))
+            run = self.journal.fact("run", self._world.entropy(8).hex())
+            return CoordinatorPart(key, self.log, scenario, run, self._root())
         if self.role == "auditor":
             from p2p_labeldp.deployment.auditing import AuditorPart
 
@@ -160,13 +161,19 @@ class Node:
             raise RequestError("--rows is missing; it names the file with this host's own rows")
         coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
         if scenario.coins.source == "system":
-            coins = JournaledCoins(coins, self.journal)
+            coins = JournaledCoins(coins, self.journal, self._root())
         else:
             self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
         keep = None
         if place is not None:
             keep = keeper(prepare_place(place, self.journal.used), lambda: self._part.run, self._world.disk)
         return UsersPart(key, self.log, scenario, rows, parameters, coins, keep)
+
+    def _root(self) -> bytes:
+        """What this node's secrets of the mixed exchange are made from; the same after a restart."""
+        if self.scenario.mechanism.exchange == "pull":
+            return b""
+        return bytes.fromhex(self.journal.fact(MIXING, self._world.entropy(32).hex()))
 
     def _require_same_rows(self, state: Path, rows: Rows) -> None:
         """A journal is of one node's rows; what it keeps of them tells no label.

@@ -32,6 +32,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.messages import (
+    ATTEMPTS,
     AUDITOR,
     COORDINATOR,
     HOST,
@@ -61,8 +62,8 @@ def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; it must be peer_to_peer")
-    if scenario.mechanism.exchange != "pull":
-        raise RequestError('mechanism.exchange = "mixed" cannot be deployed; it must be "pull"')
+    if scenario.mechanism.exchange == "mixed" and scenario.mechanism.relays == 0:
+        raise RequestError("mechanism.withstand cannot be deployed; give mechanism.relays")
     if scenario.faults or scenario.adversaries:
         raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
 
@@ -294,7 +295,9 @@ class Part:
     def fair(self) -> int:
         """More messages than all users together send in an honest run, and so more than one peer's can be late."""
         users = 0 if self.directory is None else self.directory.users
-        return MOST_REFUSED + 5 * self._scenario.mechanism.rounds * users
+        mechanism = self._scenario.mechanism
+        each = 5 if mechanism.exchange == "pull" else ATTEMPTS * (8 + mechanism.relays)
+        return MOST_REFUSED + each * mechanism.rounds * users
 
     def knows(self, key: str, directory: Directory) -> None:
         """Take the directory from the coordinator."""

@@ -38,24 +38,28 @@ from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.plan import LARGEST_DELTA
-from p2p_labeldp.privacy import Parameters, View, account
+from p2p_labeldp.privacy import Exchange, Parameters, View, account
+from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
     LEARNER,
     Assignment,
+    Batch,
     Done,
     Envelope,
     Fault,
     Features,
     Goodbye,
+    Halt,
     Message,
     Outgoing,
     Refused,
     Report,
     Round,
 )
+from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Scenario
 
@@ -101,6 +105,7 @@ class UsersPart(Part):
         self._reports: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
         self._dones: dict[int, list[tuple[int, Done]]] = {}  # by round, of which the coordinator is not told yet
         self._told = -1  # the newest round of which it is
+        self._clustered: dict[int, list[str]] = {}  # by cluster, the hosts of its users
         self.host: Host | None = None
         self.users: list[User] = []
         self._first = 0
@@ -196,7 +201,18 @@ class UsersPart(Part):
         # The common case of a user asking or answering another one at the same host.
         if 0 <= receiver - self._first < len(self.users):
             return (self.key,)
+        if receiver == HOST and isinstance(message, Batch | Halt):
+            return self._hosts_of(message.cluster)
         return super().keys_for(receiver, message)
+
+    def _hosts_of(self, cluster: int) -> list[str]:
+        """The hosts of a cluster's users, this one among them."""
+        assert self.host is not None
+        assert self.shares is not None
+        if cluster not in self._clustered:
+            holders = map(self.shares.holder_of, self.host.rosters.get(cluster, ()))
+            self._clustered[cluster] = list(dict.fromkeys(holder.key for holder in holders if holder is not None))
+        return self._clustered[cluster]
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
         if type(message) is Report:
@@ -247,9 +263,19 @@ class UsersPart(Part):
         if (self.directory.features, self.directory.labels) != (schema.features, len(schema.classes)):
             raise RunError("the coordinator's features and labels are not those of the schema")
         self._first = mine.first
-        self.host = Host(self._parameters, self._coins, mine.first, mine.last)
+        labels = enumerate(rows.labels.tolist(), mine.first)
+        if self._parameters.exchange == Exchange.MIXED:
+            from p2p_labeldp.protocol.onions import Onions  # a host that needs none of it stays small
+
+            host = MixingHost(self._parameters, self._coins, mine.first, mine.last, Onions())
+            host.run = self.directory.run
+            members = [Depositor(user, label, host) for user, label in labels]
+            host.member = lambda user: members[user - mine.first]
+            self.host, self.users = host, [*members]
+        else:
+            self.host = Host(self._parameters, self._coins, mine.first, mine.last)
+            self.users = [User(user, label, self.host) for user, label in labels]
         self.host.defend(self._scenario.defences, self._scenario.clusters)
-        self.users = [User(mine.first + place, label, self.host) for place, label in enumerate(rows.labels.tolist())]
         self.log("share", first=mine.first, last=mine.last, hosts=len(self.shares.hosts))
         if self._scenario.clusters.method == "given":
             assert rows.clusters is not None

@@ -23,6 +23,7 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,11 +63,18 @@ class Secrets:
         return hashed.digest()
 
 
+@runtime_checkable
+class Rooted(Protocol):
+    """Coins that keep a root for secrets besides, so that a node which is restarted has the same ones."""
+
+    root: bytes
+
+
 def secrets_of(coins: Coins) -> Secrets:
-    """Those that go with the coins: of their seed, or of the operating system."""
+    """Those that go with the coins: of their seed, of their root, or of the operating system."""
     if isinstance(coins, SeededCoins):
         return Secrets(struct.pack("<QQ", coins.seed, int(Purpose.MIXING)))
-    return Secrets(os.urandom(32))
+    return Secrets(coins.root if isinstance(coins, Rooted) else os.urandom(32))
 
 
 def digest(what: bytes, parts: Iterable[bytes]) -> bytes:

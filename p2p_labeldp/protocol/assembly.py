@@ -24,6 +24,7 @@ import numpy as np
 from p2p_labeldp.mechanisms.mixing import NONCE, Secret, Secrets
 from p2p_labeldp.protocol.blame import judge
 from p2p_labeldp.protocol.messages import (
+    ATTEMPTS,
     HOST,
     SESSION_PART,
     Batch,
@@ -42,9 +43,6 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.sealing import Cipher, Sealed
 from p2p_labeldp.protocol.session import Parts, Session, batch_digest, commitment
-
-ATTEMPTS = 3
-"""The most draws of relays in a round; each is a chance for colluders that all relays are theirs."""
 
 
 class Stage(StrEnum):

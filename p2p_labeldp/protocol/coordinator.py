@@ -80,6 +80,8 @@ Target = Callable[[int], bool]
 """Whether a cluster of so many users, all of whom take part, keeps to the epsilon that was asked for."""
 
 _UNHEARD, _DROPPED, _REPORTS, _ABSTAINED = range(4)
+SPOKE = (_DROPPED, _REPORTS)
+"""What is heard of whoever got a label in a round."""
 _SAID = {"dropped": _DROPPED, "reported": _REPORTS, "abstained": _ABSTAINED}
 
 

@@ -35,6 +35,7 @@ ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame n
 CLOSED_PART = 1 << 16  # bytes of a bitmap, one bit for each user: half a million of them in 64 KiB
 MAX_FRAME = 1 << 20  # bytes; a roster part is the largest message and takes half of it
 
+ATTEMPTS = 3  # draws of relays in a round at most: each is a chance for colluders that all relays are theirs
 SESSION_PART = 1 << 12  # members per part of what an attempt publishes: 80 bytes for each of them, 320 KiB
 BATCH_BYTES = 1 << 19  # of packets per part of a batch; a packet takes 98 bytes for one relay, 3 KiB for 32
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from p2p_labeldp.mechanisms.exchange import Rosters
-from p2p_labeldp.protocol.assembly import ATTEMPTS, Assembly, Mixing
-from p2p_labeldp.protocol.coordinator import EXCHANGE, Coordinator, Phase
+from p2p_labeldp.protocol.assembly import Assembly, Mixing
+from p2p_labeldp.protocol.coordinator import EXCHANGE, SPOKE, Coordinator, Phase
 from p2p_labeldp.protocol.messages import (
+    ATTEMPTS,
     Batch,
     Commit,
     Done,
@@ -95,7 +96,8 @@ class MixingCoordinator(Coordinator):
         for cluster, assembly in self._assemblies.items():
             assembly.settle()
             self.named += assembly.named
-            if assembly.stopped and cluster not in self.stopped:
+            reports = any(self._heard[user] in SPOKE for user in assembly.members)
+            if assembly.stopped and not reports and cluster not in self.stopped:
                 self.stopped = sorted([*self.stopped, cluster])
         return super()._close()
 

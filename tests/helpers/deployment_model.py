@@ -38,6 +38,7 @@ class KeptCoins:
 
     def __init__(self, coins: Any, kept: dict[tuple[int, int, int], Any]) -> None:
         self._coins, self._kept = coins, kept
+        self.root = b"a root of secrets"
 
     def block(self, round_: int, start: int, stop: int) -> Any:
         return self._kept.setdefault((round_, start, stop), self._coins.block(round_, start, stop))
