@@ -125,10 +125,6 @@ def _privacy(summary: Summary) -> Lines:
         at = f", at delta {row.delta}" if not (one_delta and place) else ""
         lines.append(("" if place else "privacy", f"{row.line}{at}"))
     lines += [("", reason) for reason in dict.fromkeys(row.reason for row in found[:1] if row.reason)]
-    if summary.person_privacy:
-        whole = summary.person_privacy[summary.headline]
-        rows_told = f"all labels of a person with {summary.person_rows} rows"
-        lines.append(("", f"epsilon at most {whole.epsilon:.4g}: {rows_told}, at delta {whole.delta:.3g}"))
     return lines
 
 

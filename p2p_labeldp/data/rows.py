@@ -89,7 +89,7 @@ def read_rows(path: Path, schema: Schema, named: Named, *, use: Use = "users", l
     """A file's rows: of users, with all that they need; to test a model on; or new ones, perhaps without labels."""
     if use != "users":
         named = replace(named, cluster="", person="")
-    if _is_archive(path):
+    if path.suffix == ".npz":
         return _read_arrays(path, schema, named)
     table = read_table(path, schema.separator, least=least)
     _require_columns(table, schema, named, use)
@@ -103,14 +103,6 @@ def read_rows(path: Path, schema: Schema, named: Named, *, use: Use = "users", l
     if "" in persons:
         raise RequestError(f"{table.place(persons.index(''), named.person)}: it is empty")
     return Rows(features, labels, clusters, persons)
-
-
-def _is_archive(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False  # whoever reads it as text says why
 
 
 def write_arrays(path: Path, rows: Rows) -> None:

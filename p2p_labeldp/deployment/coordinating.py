@@ -148,6 +148,12 @@ class CoordinatorPart(Part):
         return deployment.away_limit
 
     @property
+    def whole(self) -> tuple[object, float | None]:
+        """Those that come one after another prolong the wait for the next, but not for ever."""
+        first_came = self.phase == GATHERING and bool(self._joined)
+        return (self.phase, first_came), self._scenario.deployment.away_limit if first_came else None
+
+    @property
     def waits_for(self) -> str:
         if self.phase == GATHERING:
             wanted = self._scenario.deployment.hosts

@@ -297,7 +297,8 @@ class Node:
     async def _play(self) -> None:
         part, transport = self._part, self._transport
         stage: object = object()
-        deadline = float("inf")
+        whole: object = object()
+        deadline = last = float("inf")
         self._last_seen = self._reminded = trio.current_time()
         while not part.over:
             self._dial()
@@ -305,6 +306,10 @@ class Node:
                 stage = part.stage
                 limit = part.limit
                 deadline = float("inf") if limit is None else trio.current_time() + limit
+                if part.whole[0] != whole:
+                    whole, limit = part.whole
+                    last = float("inf") if limit is None else trio.current_time() + limit
+                deadline = min(deadline, last)
                 self._reminded = trio.current_time()
             self._tell_progress()
             pause = TICK if part.done else max(TICK, min(REMIND / 5, deadline - trio.current_time()))
@@ -338,7 +343,8 @@ class Node:
         now = self._world.time()
         await self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
         for key in dict.fromkeys(arrival.key for arrival in arrivals):
-            self._transport.acknowledge(key)
+            if key not in self._part.shunned:
+                self._transport.acknowledge(key)
 
     async def _do(self, entries: list[Entry]) -> None:
         """Journal, act, commit, and only then let anyone know."""
@@ -355,6 +361,8 @@ class Node:
             role, fingerprint = self._met.popitem()
             self.journal.replace_fact(f"known {role}", fingerprint)
         for entry in entries:
+            if entry.kind == TAKEN and not self._part.judge(entry.peer, entry.name, len(entry.body)):
+                continue
             self.journal.append(entry)
             self._apply(entry)
             said += self._part.said()
@@ -401,12 +409,25 @@ class Node:
         """
         transport = self._transport
         first = self.role == "coordinator"
+        met = trio.Event()
+
+        # Who has heard it is written down: a coordinator that is killed now finds nobody there to tell it again.
+        dismissed = set(self.journal.fact("dismissed", "").split()) if first else set()
 
         def stays() -> bool:
             if first:
                 told = transport.connected if self._part.failure else self._everyone()
-                return any(transport.unacknowledged(key) for key in told)
-            return "coordinator" in transport.connected or transport.unacknowledged("coordinator") > 0
+                heard = {key for key in told if not transport.unacknowledged(key)} - dismissed
+                if heard:
+                    dismissed.update(heard)
+                    self.journal.replace_fact("dismissed", " ".join(sorted(dismissed)))
+                    self.journal.commit()
+                return any(key not in dismissed for key in told)
+            if "coordinator" in transport.connected:
+                met.set()
+                return True
+            # Heard on a connection that is gone: the coordinator, too, may have been killed, and comes to ask.
+            return transport.unacknowledged("coordinator") > 0 or not met.is_set()
 
         self._dial()  # a node that was killed in the middle of this has not met anyone yet
         owed = self._part.asked

@@ -53,6 +53,9 @@ MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest o
 MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
 MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
 PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
+FAIR_BYTES = 1 << 20  # of one user host, before anyone knows how many users there are: a thousand times what it says
+USER_BYTES = 4096  # for each user and round: many times what an honest one's messages and their records take
+HEAD_BYTES = 64  # of an item in a journal, besides its body
 LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
@@ -136,6 +139,7 @@ class Part:
         self._refused: Counter[str] = Counter()  # by key
         self._logged: Counter[str] = Counter()  # of these
         self._traced = 0  # refusals
+        self._taken_bytes: Counter[str] = Counter()  # by key
 
     # What a node asks of its part.
 
@@ -172,6 +176,11 @@ class Part:
         return None
 
     @property
+    def whole(self) -> tuple[object, float | None]:
+        """What a limit holds for that does not start anew with every stage, and the limit."""
+        return None, None
+
+    @property
     def waits_for(self) -> str:
         """For whom, in words an operator understands."""
         return ""
@@ -186,10 +195,29 @@ class Part:
         """Whether there is nothing left to do but to have everything said arrive."""
         return False
 
+    def judge(self, key: str, name: str, size: int) -> bool:
+        """Whether to take an item of so many bytes: asked before it is journaled, so that nobody fills this disk."""
+        if key in self.shunned:
+            return False
+        if key in SINGLES or self._taken_bytes[key] + size + HEAD_BYTES <= self.allowance:
+            return True
+        self.shunned.add(key)
+        self.log("shunned", peer=name, bytes=self._taken_bytes[key])
+        return False
+
+    @property
+    def allowance(self) -> int:
+        """Bytes that one user host may make this node keep: more than all users together say in an honest run."""
+        if self.directory is None:
+            return FAIR_BYTES
+        a_user = 8 * self.directory.features + USER_BYTES * (1 + self._scenario.mechanism.rounds)
+        return FAIR_BYTES + a_user * self.directory.users
+
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         """Act on one item of a peer; whatever is wrong with it is refused, and the part stays as it was."""
         if key in self.shunned:
             return
+        self._taken_bytes[key] += len(body) + HEAD_BYTES
         # A clock that leaps is a lie, and would drive everyone's out of range.
         self._step(max(self.clock, min(clock, self.clock + MAX_LEAP)) + 1, now)
         self._peer, self._size = (key, name), len(body)

@@ -31,7 +31,6 @@ from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Circumstances, Table, guarantees, headline
-from p2p_labeldp.runs.persons import person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, stated, write_results
 from p2p_labeldp.runs.summary import Summary
@@ -129,8 +128,6 @@ def deployed_summary(
         hosts=len(directory.hosts),
         **fitted.stated(),
         privacy=table,
-        person_rows=facts.person_rows,
-        person_privacy=_persons(resolved, found, facts.person_rows),
         headline=headline(table),
         curves=curves(resolved.plan, found, table),
         missing_hosts=tuple(facts.missing_hosts),
@@ -138,14 +135,6 @@ def deployed_summary(
         out=out,
     )
     return summary, fitted.model
-
-
-def _persons(resolved: Resolved, found: Circumstances, rows: int) -> Table:
-    """As of a simulated run; a user host sees no more than the auditor does."""
-    table = person_guarantees(resolved.plan, found, rows)
-    if table:
-        table |= {View.USER_HOST: msgspec.structs.replace(table[View.AUDITOR], view=View.USER_HOST)}
-    return table
 
 
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:

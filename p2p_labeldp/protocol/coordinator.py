@@ -3,7 +3,8 @@
     HELLOS --every hello, or the limit--> EXCHANGE --every done, or the limit--> ... --> OVER
 
 A user says when she is done with a round, and whether she would report. That tells the coordinator nothing that
-depends on a label. Who has not spoken when a wait's limit is over counts as missing; the others go on. Then the
+depends on a label. Who has not spoken when a wait's limit is over counts as missing; the others go on, and wait
+for her again when she has said something, be it too late. Then the
 round is closed for everyone: the learner is told whose reports count, and each of those that she may report.
 
 Where the mechanism has a target for epsilon, a cluster of which someone is missing no longer keeps it, since who
@@ -127,6 +128,7 @@ class Coordinator:
         self._features = np.zeros((users, features), dtype=np.float32)
         self._heard = bytearray(users)  # hello of this user, then what she said of this round
         self._awaited = users
+        self._late = np.zeros(users, dtype=np.bool_)  # missing in the round before: not waited for in this one
         # Cluster by cluster, so that a host hears a broadcast to one cluster all at once.
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -228,16 +230,25 @@ class Coordinator:
         self.round = round_
         self.attendance.append(Attendance())
         self._heard = bytearray(self.users)
-        self._awaited = len(self._present)
+        self._awaited = len(self._present) - int(self._late[self._present].sum())
 
     def _done(self, sender: int, message: Done) -> Iterable[Outgoing]:
         if self.phase != EXCHANGE or message.round != self.round or self.clusters[sender] < 0:
+            self._is_back(sender, message.round)
             raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} is done with round {message.round} at the wrong time")
         if self._heard[sender]:
             raise Refused(Fault.DUPLICATE, f"{name_of(sender)} was done already with round {message.round}")
         self._heard[sender] = _SAID[message.outcome]
+        if self._late[sender]:  # back, and waited for again from the next round on
+            return ()
         self._awaited -= 1
         return self._close() if self._awaited == 0 else ()
+
+    def _is_back(self, sender: int, round_: int) -> None:
+        """Whoever speaks too late of a round is there again, and waited for in the present one."""
+        if self.phase == EXCHANGE and round_ < self.round and self._late[sender] and not self._heard[sender]:
+            self._late[sender] = False
+            self._awaited += 1
 
     def _close(self) -> Iterator[Outgoing]:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
@@ -246,6 +257,7 @@ class Coordinator:
         attendance.outcomes |= {outcome: said[code] for outcome, code in _SAID.items()}
         if said[_UNHEARD]:
             attendance.missing = sorted(self._present[heard[self._present] == _UNHEARD].tolist())
+        self._late[self._present] = heard[self._present] == _UNHEARD
         release = heard == _REPORTS
         if self._target is not None:
             self._withhold(heard, self._target)

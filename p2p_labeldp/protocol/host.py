@@ -39,7 +39,7 @@ class Host:
     """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
 
     __slots__ = (
-        "_block", "_coins", "_first", "_last", "_round", "check", "closed", "left", "one_answer", "parameters",
+        "_block", "_coins", "_first", "_last", "_round", "check", "closed", "early", "left", "one_answer", "parameters",
         "rosters",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Host:
         self.left = False
         self.one_answer = True
         """Whether a second ask of the same user in a round is refused."""
+        self.early: set[tuple[int, int]] = set()
+        """(asker, round) of asks that wait for a round to begin. Whoever asks asks one user in a round."""
         self.check: AssignmentCheck | None = None
         self._coins = coins
         self._first, self._last = first, last

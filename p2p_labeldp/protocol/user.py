@@ -11,7 +11,7 @@ one noisy label. She asks one uniformly chosen member of her cluster, herself in
 again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
 minimum size, or that her host distrusts, she abstains: she neither asks, answers nor reports.
 
-An ask may overtake the message that lets her begin the round; it is held until then, up to a bound.
+An ask may overtake the message that lets her begin the round; it is held until then, one of each asker.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 # By number, which is found in a third of the time.
 _NEXT = tuple(tuple(TRANSITIONS[state].get(event) for event in Event) for state in State)
 
-MAX_EARLY = 1024  # asks held before a round begins; about one asker per user is usual, log n / log log n the most
+MAX_EARLY = 1024  # asks held before a round begins, where whoever asks may ask often
 
 
 class User:
@@ -178,6 +178,7 @@ class User:
 
     def _reply(self, asker: int, held: Ask) -> Outgoing:
         """The answer to an ask that came early; a fault in it is the asker's, not that of what came since."""
+        self.host.early.discard((asker, held.round))
         try:
             return self._asked(asker, held)[0]
         except Refused as refused:
@@ -213,9 +214,13 @@ class User:
             self._require_member(sender)
         if self._early is None:
             self._early = []
-        if self.host.one_answer and any(asker == sender for asker, _ in self._early):
-            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} asked already in round {message.round}")
-        if len(self._early) >= MAX_EARLY:
+        if self.host.one_answer:
+            # One for each asker and round among all users of this host: so many cannot keep others' asks out, and no
+            # more are held than there are users.
+            if (sender, message.round) in self.host.early:
+                raise Refused(Fault.DUPLICATE, f"{name_of(sender)} asked already in round {message.round}")
+            self.host.early.add((sender, message.round))
+        elif len(self._early) >= MAX_EARLY:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} holds {MAX_EARLY} early asks and no more")
         self._early.append((sender, message))
 

@@ -89,12 +89,6 @@ def _guarantees(summary: Summary) -> Iterator[str]:
         epsilon = "none" if stated.epsilon == float("inf") else f"{stated.epsilon:.4g}"
         how = stated.method.replace("_", " ") + (f": {stated.reason}" if stated.reason else "")
         yield f"| {record.who} | {_cell(record.sees)} | {epsilon} | {stated.delta:.3g} | {_cell(how)} |"
-    if summary.person_privacy:
-        whole = summary.person_privacy[summary.headline]
-        epsilon = "none" if whole.epsilon == float("inf") else f"{whole.epsilon:.4g}"
-        yield ""
-        yield f"A person may have up to {summary.person_rows} rows. All her labels together, against"
-        yield f"{RECORDS[View(summary.headline)].who}: epsilon at most {epsilon}, delta {whole.delta:.3g}."
     for warning in summary.warnings:
         yield ""
         yield f"Warning: {warning}."

@@ -29,7 +29,6 @@ from p2p_labeldp.runs.execute import (
 )
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, guarantees, headline
-from p2p_labeldp.runs.persons import person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
@@ -159,8 +158,6 @@ def _summary(
         **fitted.stated(),
         **known.baselines(resolved.scenario.learner),
         privacy=table,
-        person_rows=dataset.person_rows,
-        person_privacy=person_guarantees(resolved.plan, found, dataset.person_rows),
         headline=headline(table, present(executed.assignments)),
         curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),

@@ -148,10 +148,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     nonprivate_metrics: Metrics | None = None
     majority_metrics: Metrics | None = None
     privacy: dict[View, Guarantee]
-    person_rows: Count = 1
-    """The most rows of one person, where data.person_column tells whose they are."""
-    person_privacy: dict[View, Guarantee] = {}
-    """What protects all labels of such a person together; empty where everyone has one row."""
     headline: View
     """The view to lead with: the strongest adversary that is present."""
     cluster_sizes: Sizes
@@ -199,7 +195,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = {}
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name in ("privacy", "person_privacy"):
+            if name == "privacy":
                 found[name] = {str(view): guarantee.stated() for view, guarantee in value.items()}
             else:
                 found[name] = msgspec.to_builtins(value, str_keys=True)
@@ -224,15 +220,11 @@ def read_summary(path: Path) -> Summary:
         privacy = found.pop("privacy", None)
         if not isinstance(privacy, dict):
             raise ValueError("privacy is missing or no object")
-        persons = found.pop("person_privacy", {})
-        if not isinstance(persons, dict):
-            raise ValueError("person_privacy is no object")
-        together = {View(view): read_guarantee(view, guarantee) for view, guarantee in persons.items()}
         stated = {View(view): read_guarantee(view, guarantee) for view, guarantee in privacy.items()}
         summary = msgspec.convert(found | {"privacy": {}}, Summary, str_keys=True)
         if summary.headline not in stated:
             raise ValueError(f"headline is {summary.headline}, of which privacy says nothing")
-        return msgspec.structs.replace(summary, privacy=stated, person_privacy=together)
+        return msgspec.structs.replace(summary, privacy=stated)
     except OSError as error:
         raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, msgspec.ValidationError, RecursionError) as error:

@@ -284,9 +284,33 @@ def test_who_is_not_done_at_the_limit_is_missing_does_not_report_and_is_still_in
         (HOST, Round(1, False)),
     ]
     assert someone.attendance[0].missing == [0, 2]
-    for user in range(3):
+    for user in (0, 2, 1):
         list(someone.receive(user, Done(1, "reported")))
     assert someone.attendance[1].missing == []
+
+
+def test_nobody_waits_a_second_time_for_who_is_gone() -> None:
+    someone, _ = assigned(0, 0, 0, rounds=3)
+    someone.receive(1, Done(0, "reported"))
+    list(someone.expire())
+    assert someone.awaited == 1
+    list(someone.receive(1, Done(1, "reported")))  # and the round is closed
+    assert someone.round == 2
+    assert someone.attendance[1].missing == [0, 2]
+
+
+def test_who_speaks_of_a_round_that_is_over_is_waited_for_again() -> None:
+    someone, _ = assigned(0, 0, 0, rounds=2)
+    someone.receive(1, Done(0, "reported"))
+    list(someone.expire())
+    assert fault(someone, 2, Done(0, "reported")) == "out_of_order"
+    assert fault(someone, 2, Done(0, "reported")) == "out_of_order"
+    assert someone.awaited == 2
+    list(someone.receive(1, Done(1, "reported")))
+    assert someone.round == 1
+    list(someone.receive(2, Done(1, "reported")))
+    assert someone.finished
+    assert someone.attendance[1].missing == [0]
 
 
 def test_the_limit_of_the_last_round_ends_everything() -> None:

@@ -226,13 +226,26 @@ def test_an_early_ask_comes_once() -> None:
     assert fault(someone, 9, Ask(0)) == "duplicate"
 
 
-def test_early_asks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_whoever_asks_may_ask_often_early_asks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user, "MAX_EARLY", 2)
     someone = make()
+    someone.host.one_answer = False
     someone.receive(9, Ask(0))
     someone.receive(2, Ask(0))
     assert fault(someone, 7, Ask(0)) == "out_of_order"
     assert len(begin(someone)) == 3
+
+
+def test_however_many_ask_early_nobody_is_kept_out_and_an_asker_waits_in_one_place() -> None:
+    someone = make()
+    other = User(2, 0, someone.host)
+    for asker in range(100, 3100):
+        someone.receive(asker, Ask(0))
+    assert fault(other, 100, Ask(0)) == "duplicate"  # who asks, asks one user in a round
+    someone.receive(9, Ask(0))
+    answers = [message for receiver, message in begin(someone) if receiver == 9]
+    assert answers == [Answer(0, 0)]
+    assert not someone.host.early
 
 
 def test_an_early_ask_from_outside_her_cluster_does_not_keep_her_from_taking_part() -> None:

@@ -11,12 +11,18 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import trio
 
+from p2p_labeldp.deployment.items import encode_mail
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
 from p2p_labeldp.deployment.simulated.network import Cut
 from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
+from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Envelope, Features, Hello
+
+FLOOD_FEATURES, FLOOD_ITEMS = 20_000, 40  # 80 kB each, 3 MB for each of three nodes
 
 
 @dataclass
@@ -43,6 +49,8 @@ class Scene:
     """When a machine that is down comes up again; infinite for those that do not."""
     wiped: set[str] = field(default_factory=set)
     """Machines that have lost their disk."""
+    traitors: set[str] = field(default_factory=set)
+    """Machines whose programs no longer say what the shipped ones would."""
     on_wipe: Callable[[str], None] = lambda name: None
     steps: Counter[str] = field(default_factory=Counter)
     heard: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -155,7 +163,7 @@ def reset(scene: Scene, disaster: Disaster) -> None:
 
 
 def half_open(scene: Scene, disaster: Disaster) -> None:
-    """One end is told, the other is not and finds out when it says something."""
+    """One end is told; the other is not, and what was on its way to it arrives later than usual."""
     _break(scene, disaster, both=False)
 
 
@@ -172,6 +180,7 @@ def _break(scene: Scene, disaster: Disaster, both: bool) -> None:
         for mine, its in (ends, ends[::-1]):
             if mine.machine.name == disaster.machine and its.machine.name in disaster.others:
                 mine.reset()
+                mine.held_until = trio.current_time() + disaster.amount
                 if both:
                     its.reset()
 
@@ -179,6 +188,24 @@ def _break(scene: Scene, disaster: Disaster, both: bool) -> None:
 def _down(scene: Scene, machine: Machine, seconds: float) -> None:
     until = max(scene.down_until.get(machine.name, 0.0), trio.current_time() + seconds)
     scene.down_until[machine.name] = until
+
+
+def flood(scene: Scene, disaster: Disaster) -> None:
+    """A user host says to everyone what it said before, at length and again and again."""
+    node = scene.nodes.get(disaster.machine)
+    if node is None or not isinstance(node._part, UsersPart):
+        return
+    scene.strike(disaster)
+    scene.trouble(disaster, math.inf)
+    scene.traitors.add(disaster.machine)
+    part, transport = node._part, node._transport
+    mine = None if part.shares is None else part.shares.by_key.get(part.key)
+    features = Features(np.zeros(FLOOD_FEATURES, dtype=np.float32))
+    user = 0 if mine is None else mine.first
+    (hello,) = encode_mail([Envelope(user, COORDINATOR, Hello(VERSION, features))])
+    for key in ("coordinator", "learner", "auditor"):
+        for _ in range(FLOOD_ITEMS):
+            transport.post(key, part.clock, hello)
 
 
 # Those that last.
@@ -250,7 +277,7 @@ async def failing_disk(scene: Scene, disaster: Disaster) -> None:
 
 SUDDEN: dict[str, Callable[[Scene, Disaster], None]] = {
     "kill": kill, "power": power, "wipe": wipe, "gone": gone, "reset": reset, "half_open": half_open,
-    "clock_jump": clock_jump,
+    "clock_jump": clock_jump, "flood": flood,
 }  # fmt: skip
 LASTING: dict[str, Callable[[Scene, Disaster], Awaitable[None]]] = {
     "freeze": freeze, "cut": cut, "slow_path": slow_path, "slow_disk": slow_disk, "full_disk": full_disk,

@@ -68,6 +68,8 @@ class Weather:
     jitter: float = 0.0
     pieces: float = 0.0
     """Chance that what is written arrives in more than one piece."""
+    detours: float = 0.0
+    """Chance that a connection takes a way that is ten times as long."""
 
 
 class Network:
@@ -109,6 +111,9 @@ class Network:
 
     def delay(self) -> float:
         return self.weather.latency + self.weather.jitter * self._chance.random()
+
+    def path(self) -> float:
+        return 10.0 if self._chance.random() < self.weather.detours else 1.0
 
     def pieces(self, data: bytes) -> list[bytes]:
         if len(data) < 2 or self._chance.random() >= self.weather.pieces:
@@ -159,6 +164,8 @@ class Connection:
         self.client, self.server = End(self, source), End(self, target)
         self.client.other, self.server.other = self.server, self.client
         self.contexts: dict[bool, Any] = {}  # by whether the server's
+        self.slower = network.path()
+        """How many times longer than usual its way is: another connection overtakes it."""
 
 
 class End(trio.abc.Stream):
@@ -171,6 +178,8 @@ class End(trio.abc.Stream):
         self.process: Program | None = None
         self.gone = False  # its program has no more to do with it
         self.broken = False
+        self.held_until = 0.0
+        """Before then nothing that left here arrives: it waits in some queue on the way."""
         self._network = connection.network
         self._busy = 0.0  # until when the last piece leaves, on a slow path
         self._due = 0.0  # when it arrives, so that none overtakes it
@@ -195,11 +204,11 @@ class End(trio.abc.Stream):
             await self.process.awake()
             self._require()
         self._load += len(data)
+        for piece in self._network.pieces(data):
+            self._send(piece)
         if spoken:
             for tap in self._network.taps:
                 tap.wrote(self, data)
-        for piece in self._network.pieces(data):
-            self._send(piece)
 
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -281,11 +290,14 @@ class End(trio.abc.Stream):
         now = trio.current_time()
         rate = network.slowed.get(names)
         self._busy = max(self._busy, now) + (len(piece or b"") / rate if rate else 0.0)
-        self._due = max(self._due, self._busy + network.delay())
+        self._due = max(self._due, self._busy + self.connection.slower * network.delay())
         network.later(self._due - now, lambda: self._arrive(piece))
 
     def _arrive(self, piece: bytes | None) -> None:
         other, network = self.other, self._network
+        if (now := trio.current_time()) < self.held_until:
+            network.later(self.held_until - now, lambda: self._arrive(piece))
+            return
         if self._waiting or not network.passes(self.machine.name, other.machine.name):
             self._waiting.append(piece)  # cut while it was on its way
             return

@@ -22,5 +22,7 @@ class Outcome:
     troubles: list[Trouble]
     seconds: float
     """Virtual ones."""
+    journals: dict[str, int]
+    """Bytes of each machine's."""
     complete: bool = False
     """Whether the learner has every report."""

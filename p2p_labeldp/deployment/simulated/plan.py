@@ -18,9 +18,9 @@ from p2p_labeldp.scenario import Scenario, parse_scenario
 SINGLES = ("coordinator", "learner", "auditor")
 KINDS = (
     "kill", "power", "freeze", "wipe", "gone", "late", "cut", "reset", "half_open", "slow_path", "slow_disk",
-    "full_disk", "failing_disk", "clock_skew", "clock_jump",
+    "full_disk", "failing_disk", "clock_skew", "clock_jump", "flood",
 )  # fmt: skip
-FINAL = ("wipe", "gone")
+FINAL = ("wipe", "gone", "flood")
 """After these a machine's share of the run is lost."""
 EVENTS: dict[str, tuple[str, ...]] = {
     "coordinator": ("joined", "dealt", "begun", "clustered", "exchanged", "connected", "tracing", "writing", "left"),
@@ -28,7 +28,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "auditor": ("connected", "written", "listening"),
     "users": ("share", "connected", "listening", "replayed", "left"),
 }
-"""What nodes log, at which a disaster may happen."""
+"""What nodes log, at which a disaster may happen; another moment is when something is sent and on its way."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Plan:
     latency: float
     jitter: float
     pieces: float
+    detours: float
     disasters: tuple[Disaster, ...]
     skews: tuple[tuple[str, float], ...]
 
@@ -132,6 +133,7 @@ def draw(seed: int) -> Plan:
         latency=chance.choice((0.0005, 0.005, 0.05)),
         jitter=chance.choice((0.0, 0.01, 0.2)),
         pieces=chance.choice((0.0, 0.0, 0.3)),
+        detours=chance.choice((0.0, 0.3)),
         disasters=(),
         skews=(),
     )
@@ -150,12 +152,14 @@ def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
     # A coordinator, a learner or an auditor that is lost for good ends the run: more of it shows where that is rare.
     machine = chance.choice(plan.host_names if kind in FINAL and chance.random() < 0.9 else plan.names)
     role = machine.partition("-")[0]
-    at, event, count = chance.expovariate(0.3), "", 0
+    at, event, count = chance.expovariate(1 / (1 + 200 * plan.latency)), "", 0
     how = chance.random()
     if how < 0.45:
         count = 1 + int(chance.expovariate(0.02))
     elif how < 0.75:
         event, count = chance.choice(EVENTS[role]), chance.choice((1, 1, 2))
+    elif how < 0.9:
+        event, count = "sends", chance.randrange(1, 20)
     seconds = {
         "kill": chance.choice((0.01, 0.5, 3.0, 12.0)),
         "power": chance.choice((0.5, 3.0, 12.0)),
@@ -179,7 +183,10 @@ def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
         "slow_disk": chance.choice((0.05, 0.7, 6.0)),
         "full_disk": float(chance.choice((0, 100, 2000))),
         "clock_jump": chance.choice((-3600.0, -2.0, 2.0, 3600.0)),
+        "half_open": chance.uniform(0.0, 0.05 + 8 * plan.latency + 5 * plan.jitter),
     }.get(kind, 0.0)
+    if kind == "flood" and role != "users":
+        machine = plan.host_names[0]
     if kind == "late":
         at, event, count = 0.0, "", 0
     return Disaster(kind, machine, at, event, count, seconds, others, amount)

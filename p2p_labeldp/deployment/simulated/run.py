@@ -67,7 +67,7 @@ class _Simulation:
         self.history = History()
         self.endings: dict[str, str] = {}
         chance = random.Random(f"network/{plan.seed}")
-        network = Network(self.history, chance, Weather(plan.latency, plan.jitter, plan.pieces))
+        network = Network(self.history, chance, Weather(plan.latency, plan.jitter, plan.pieces, plan.detours))
         self.fleet = Fleet(network, Meetings(), self.history, {})
         self.scene = Scene(plan, self.fleet)
         base = study(plan)
@@ -109,6 +109,7 @@ class _Simulation:
         if late:
             waiting = [name for name in self.plan.names if name not in self.endings]
             self.watch.failures.append(f"a run must end: {', '.join(waiting)} did not")
+        machines = self.fleet.by_name.items()
         outcome = Outcome(
             self.plan,
             self.history,
@@ -117,6 +118,7 @@ class _Simulation:
             self.scene.fired,
             self.scene.troubles,
             trio.current_time(),
+            {name: sum(len(file.content) for file in machine.disk.files.values()) for name, machine in machines},
         )
         if not self.watch.failures:
             judge(outcome, self.scene, self.watch, self.root)

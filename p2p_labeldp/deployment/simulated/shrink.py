@@ -54,5 +54,5 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
             name = simpler.partition("=")[0]
             settings = tuple(simpler if each.startswith(f"{name}=") else each for each in plan.settings)
             yield replace(plan, settings=settings)
-    if plan.jitter or plan.pieces:
-        yield replace(plan, jitter=0.0, pieces=0.0)
+    if plan.jitter or plan.pieces or plan.detours:
+        yield replace(plan, jitter=0.0, pieces=0.0, detours=0.0)

@@ -30,6 +30,7 @@ from p2p_labeldp.scenario import Scenario
 
 NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
 """What no disaster explains."""
+MOST_KEPT = 5 * (1 << 20) // 2  # bytes of a journal: what one host may make a node keep, and more than the others do
 LEAST = 2.0  # seconds of trouble without which nobody may be missing
 
 
@@ -45,6 +46,9 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
         for name in ("learner", "auditor"):
             if not (root / name / "results").is_dir() and name not in scene.wiped:
                 fail(f"the coordinator is done, and the {name} has left nothing")
+    for name, size in outcome.journals.items():
+        if size > MOST_KEPT:
+            fail(f"{name}'s journal takes {size} bytes: somebody could fill its disk")
     place = root / "learner" / "results" / "summary.json"
     if outcome.endings.get("learner") != "done" or outcome.failures or not place.exists():
         return

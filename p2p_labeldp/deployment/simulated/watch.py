@@ -94,7 +94,7 @@ class Watch:
         return shadow
 
     def _took(self, name: str, peer: str, number: int, what: tuple[int, bytes]) -> None:
-        if peer in self.scene.wiped:
+        if peer in self.scene.wiped or peer in self.scene.traitors:
             return
         sent = self.sent[peer, name]
         if number >= len(sent) or sent[number] != what:
@@ -104,7 +104,7 @@ class Watch:
     def started(self, name: str, node: Node) -> None:
         """A node has replayed its journal: it must say again all that it said."""
         shadow = self.follow(name)
-        if name in self.scene.wiped:
+        if name in self.scene.wiped or name in self.scene.traitors:
             return
         for key, peer in node._transport._peers.items():
             said = len(shadow.said[key])
@@ -144,6 +144,9 @@ class Watch:
             self._item(name, peer, frame)
 
     def _item(self, name: str, peer: str, item: Item) -> None:
+        if name in self.scene.traitors:
+            self.scene.fleet.history.note(name, "floods", to=peer, item=item.number, bytes=len(item.body))
+            return
         sent = self.sent[name, peer]
         what = (item.clock, item.body)
         note = self.scene.fleet.history.note
@@ -162,6 +165,7 @@ class Watch:
         if item.number >= len(held) or held[item.number] != what:
             self.broke(f"{name} sends {_described(item.body)} to {peer}, which does not follow from what lasts")
         self._look_into(name, peer, item)
+        self.scene.said(name, "sends")
 
     def _look_into(self, name: str, peer: str, item: Item) -> None:
         try:

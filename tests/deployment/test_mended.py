@@ -1,0 +1,95 @@
+"""What seeded disasters have found, each as the plan that showed it: it holds now."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from p2p_labeldp.deployment.parts import Part
+from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
+from p2p_labeldp.deployment.simulated.run import simulate
+
+SETTINGS = (
+    "data.name=synthetic", "data.users=12", "data.groups=2", "data.seed=0", "clusters.method=given",
+    "clusters.minimum_size=3", "mechanism.alpha=0.2", "mechanism.rounds=2", "coins.source=system", "privacy.delta=0.01",
+    "network.hello_limit=20", "network.round_limit=10", "deployment.away_limit=15", "deployment.settle=3",
+)  # fmt: skip
+CALM = Plan(
+    seed=1,
+    hosts=2,
+    awaited=2,
+    settings=(*SETTINGS, "deployment.hosts=2"),
+    latency=0.001,
+    jitter=0.0,
+    pieces=0.0,
+    detours=0.0,
+    disasters=(),
+    skews=(),
+)
+
+
+def after(*disasters: Disaster, plan: Plan = CALM) -> Outcome:
+    outcome = simulate(dataclasses.replace(plan, disasters=disasters))
+    assert outcome.failures == []
+    return outcome
+
+
+def moment(outcome: Outcome, machine: str, event: str, **facts: object) -> float:
+    """When a node first logged this."""
+    return next(
+        line.time
+        for line in outcome.history.lines
+        if (line.machine, line.event) == (machine, event) and facts.items() <= line.facts.items()
+    )
+
+
+def test_a_calm_run_is_complete() -> None:
+    outcome = after()
+    assert outcome.complete
+    assert set(outcome.endings.values()) == {"done"}
+
+
+@pytest.mark.parametrize("step", range(12, 24))
+def test_what_was_written_and_not_synced_when_a_node_was_killed_lasts_before_it_is_acted_on(step: int) -> None:
+    """Killed between the two, it finds what it wrote; the power fails right after that."""
+    outcome = after(
+        Disaster("kill", "learner", count=step, seconds=0.01), Disaster("power", "learner", count=step + 6, seconds=0.5)
+    )
+    assert outcome.complete
+
+
+def test_a_clock_that_is_behind_makes_no_time_negative() -> None:
+    skewed = dataclasses.replace(CALM, skews=(("learner", -7200.0), ("auditor", -7200.0)))
+    assert after(plan=skewed).complete
+    assert after(Disaster("clock_jump", "learner", event="connected", count=2, amount=-3600.0)).complete
+
+
+def test_a_host_that_says_the_same_again_and_again_fills_nobodys_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    flood = Disaster("flood", "users-1", event="share", count=1)
+    outcome = after(flood)
+    assert max(outcome.journals.values()) < 1.5e6
+    assert [line.machine for line in outcome.history.lines if line.event == "shunned"] == ["coordinator"]
+    assert outcome.endings["users-2"] == outcome.endings["learner"] == "done"
+    monkeypatch.setattr(Part, "judge", lambda self, key, name, size: True)
+    unjudged = simulate(dataclasses.replace(CALM, disasters=(flood,)))
+    assert "somebody could fill its disk" in unjudged.failures[0]
+
+
+def test_a_coordinator_killed_while_leaving_waits_for_those_alone_who_have_not_heard_it() -> None:
+    """One host is cut off; everyone else has heard and left when the coordinator is killed."""
+    leaving = moment(after(), "coordinator", "progress", phase="writing")
+    outcome = after(
+        Disaster("cut", "coordinator", at=leaving, seconds=6.0, others=("users-2",)),
+        Disaster("kill", "coordinator", at=leaving + 5.0, seconds=0.5),
+    )
+    assert outcome.endings["coordinator"] == outcome.endings["users-2"] == "done"
+    assert outcome.seconds < leaving + 12.0  # of 15 that it would wait for those who have left
+
+
+def test_hosts_that_come_one_after_another_do_not_prolong_gathering_for_ever() -> None:
+    many = dataclasses.replace(CALM, hosts=8, awaited=0, settings=(*SETTINGS, "deployment.hosts=0"))
+    late = [Disaster("late", f"users-{number + 1}", seconds=2.8 * number) for number in range(1, 8)]
+    outcome = after(*late, plan=many)
+    assert moment(outcome, "coordinator", "dealt") < 15.5
