@@ -28,7 +28,7 @@ from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
 from p2p_labeldp.mechanisms.plan import Mechanism
 from p2p_labeldp.network import faults
-from p2p_labeldp.privacy import RECORDS, VIEWS, Parameters, View, account
+from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, Fault
 from p2p_labeldp.reporting import comparison, words
 from p2p_labeldp.scenario import (
@@ -140,12 +140,21 @@ def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) ->
 
 def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:
     stated = {view for kind in MECHANISMS for view in plan_of(kind).privacy}
-    assert stated | set(VIEWS) | {View.USER_HOST} == set(View)
+    assert stated | set(MIXED_VIEWS) | {View.USER_HOST} == set(View)
 
 
 def test_the_command_names_every_view_that_it_takes() -> None:
     (option,) = (each for each in get_args(cli_account.View) if hasattr(each, "help"))
-    assert_complete(re.findall(r"\w+", option.help.replace(" or ", " ")), VIEWS)
+    assert_complete(re.findall(r"\w+", option.help.replace(" or ", " ")), MIXED_VIEWS)
+
+
+def test_every_view_of_the_mixed_exchange_is_accounted_for_and_said_in_words() -> None:
+    parameters = Parameters(alpha=0.2, exchange=Exchange.MIXED, relays=2)
+    for view in MIXED_VIEWS:
+        answer = account(view, parameters, cluster_size=6, colluders=int(view == View.COALITION)).get_epsilon(0.01)
+        assert (answer.epsilon > 0) == (view != View.EAVESDROPPER)
+        assert sees(view, Exchange.MIXED)
+    assert set(MIXED_VIEWS) - set(VIEWS) == {View.RELAY}
 
 
 # Messages

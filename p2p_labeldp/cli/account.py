@@ -21,11 +21,15 @@ Delta = Annotated[float, typer.Option("--delta", help="The delta that epsilon is
 Labels = Annotated[int, typer.Option("--labels", help="How many labels there are.")]
 View = Annotated[
     str,
-    typer.Option("--view", help="learner, peer, metadata, eavesdropper, network, auditor, shuffle or coalition."),
+    typer.Option(
+        "--view", help="learner, peer, metadata, eavesdropper, network, auditor, shuffle, coalition or relay."
+    ),
 ]
 Colluders = Annotated[int, typer.Option("--colluders", help="Users of the cluster who collude, for coalition.")]
 Rounds = Annotated[int, typer.Option("--rounds", help="How often the exchange is repeated.")]
 Noise = Annotated[str, typer.Option("--noise", help="sticky: one flip for all rounds; fresh: one per round.")]
+Exchange = Annotated[str, typer.Option("--exchange", help="pull: users ask each other; mixed: relays mix the labels.")]
+Relays = Annotated[int, typer.Option("--relays", help="Relays in the cluster, for exchange mixed.")]
 
 _RATES = 101
 _ORDERS = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -41,6 +45,8 @@ def command(
     colluders: Colluders = 0,
     rounds: Rounds = 1,
     noise: Noise = "sticky",
+    exchange: Exchange = "pull",
+    relays: Relays = 0,
     trade_off: Annotated[
         bool, typer.Option("--trade-off", help="Also the trade-off function and Renyi divergences, with a plot.")
     ] = False,
@@ -55,7 +61,7 @@ def command(
 
     if out is not None and not trade_off:
         raise RequestError("--out needs --trade-off: without it nothing is drawn")
-    parameters = Parameters(alpha, theta, labels, noise, rounds)
+    parameters = Parameters(alpha, theta, labels, noise, rounds, exchange=exchange, relays=relays)
     parameters.check()
     parameters.check_noise()
     accountant = account(view, parameters, cluster_size=cluster_size, colluders=colluders)
@@ -70,7 +76,7 @@ def command(
     if as_json:
         print_json(answer.as_json() | curves)
         return
-    print_table(answer_table(answer))
+    print_table(answer_table(answer, exchange))
     if curves:
         print_table(_trade_off_table(curves["trade_off"]))
         print_table(_renyi_table(curves["renyi"]))
@@ -123,22 +129,29 @@ def number(value: float | None, missing: str = "none") -> str:
     return "infinite" if value == math.inf else rounded_up(value, 6)
 
 
-def answer_table(answer: Guarantee) -> Table:
+def answer_table(answer: Guarantee, exchange: str) -> Table:
     """An answer with everything one must know before quoting it."""
-    from p2p_labeldp.privacy import RECORDS
     from p2p_labeldp.privacy import View as Who
+    from p2p_labeldp.privacy import sees
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     how = {"exact": "exact, rounded up", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
     rows: list[tuple[str, Any]] = [
-        ("view", f"{answer.view}: {RECORDS[Who(answer.view)].sees}"),
+        ("view", f"{answer.view}: {sees(Who(answer.view), exchange)}"),
         ("epsilon", f"{number(answer.epsilon)} at delta {answer.delta:g}"),
         ("method", f"{how[answer.method]}; at most {number(answer.error_bound)} above the exact value"),
         ("neighbours", str(answer.relation)),
         ("searched", answer.searched or "a formula; nothing to search"),
     ]
+    if answer.all_relays_chance is not None:
+        everyone = f"{answer.all_relays_chance:.3g}"
+        rows += [
+            ("averaged", f"over who the relays are; all of them collude with probability {everyone}"),
+            ("no relay colludes", number(answer.no_relay_epsilon)),
+            ("some relays collude", number(answer.relay_epsilon)),
+        ]
     if answer.worst_ones is not None:
         rows.append(("worst case", f"{answer.worst_ones} of the others hold label 1"))
     if answer.searched_epsilon is not None:

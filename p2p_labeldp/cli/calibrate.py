@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from p2p_labeldp.cli.account import ClusterSize, Colluders, Delta, Labels, Noise, Rounds, View, answer_table
+from p2p_labeldp.cli.account import (
+    ClusterSize,
+    Colluders,
+    Delta,
+    Exchange,
+    Labels,
+    Noise,
+    Relays,
+    Rounds,
+    View,
+    answer_table,
+)
 from p2p_labeldp.cli.output import Json, console, print_json
 from p2p_labeldp.cli.tables import print_table
 
@@ -21,6 +32,8 @@ def command(
     colluders: Colluders = 0,
     rounds: Rounds = 1,
     noise: Noise = "sticky",
+    exchange: Exchange = "pull",
+    relays: Relays = 0,
     as_json: Json = False,
 ) -> None:
     """The alpha, or the (alpha, theta) with the least variance, that keeps a view to epsilon."""
@@ -36,10 +49,12 @@ def command(
         rounds=rounds,
         noise=noise,
         colluders=colluders,
+        exchange=exchange,
+        relays=relays,
     )
     if as_json:
         chosen = {"alpha": found.alpha, "theta": found.theta, "variance": found.variance, "target_epsilon": epsilon}
         print_json(chosen | found.guarantee.as_json())
         return
     console.print(f"alpha {found.alpha:.6g}, theta {found.theta:g}: variance of a cluster's share {found.variance:.4g}")
-    print_table(answer_table(found.guarantee))
+    print_table(answer_table(found.guarantee, exchange))

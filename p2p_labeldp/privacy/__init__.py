@@ -11,14 +11,17 @@ from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
 from p2p_labeldp.privacy.guarantee import REPETITION, Guarantee, Method, Relation, read_guarantee, together
 from p2p_labeldp.privacy.parameters import Exchange, Noise, Parameters
-from p2p_labeldp.privacy.views import RECORDS, VIEWS, View
+from p2p_labeldp.privacy.relays import Cases, cases, relays_to_withstand
+from p2p_labeldp.privacy.views import MIXED_VIEWS, RECORDS, VIEWS, View, sees, views_of
 
 __all__ = [
+    "MIXED_VIEWS",
     "RECORDS",
     "REPETITION",
     "VIEWS",
     "Account",
     "Calibration",
+    "Cases",
     "ClusterGuarantees",
     "Exchange",
     "Guarantee",
@@ -30,9 +33,13 @@ __all__ = [
     "account",
     "account_clusters",
     "calibrate",
+    "cases",
     "paper",
     "read_guarantee",
+    "relays_to_withstand",
+    "sees",
     "to_dp_accounting",
     "together",
     "variance",
+    "views_of",
 ]

@@ -7,21 +7,23 @@ for the same cluster sizes again and again.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
+from msgspec import structs
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.binomial import Floats
 from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.paper import lemma_epsilon
-from p2p_labeldp.privacy.parameters import Parameters
+from p2p_labeldp.privacy.parameters import Exchange, Parameters
 from p2p_labeldp.privacy.profile import Found, Profile, met
+from p2p_labeldp.privacy.relays import NO_RELAY, cases
 from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
-from p2p_labeldp.privacy.views import VIEWS, View
+from p2p_labeldp.privacy.views import View, views_of
 from p2p_labeldp.privacy.worst import WORK
 
 # An answer within this fraction of the local epsilon is said to have fallen to it.
@@ -49,13 +51,13 @@ class Account:
         """The least epsilon of this view at ``target_delta``, rounded up."""
         if not 0 <= target_delta <= 1:
             raise RequestError(f"delta must be within 0..1, not {target_delta}")
-        return replace(_epsilon_answer(self.profile, float(target_delta)), view=self.view)
+        return structs.replace(_epsilon_answer(self.profile, float(target_delta)), view=self.view)
 
     def get_delta(self, target_epsilon: float) -> Guarantee:
         """The least delta of this view at ``target_epsilon``, rounded up."""
         if not target_epsilon >= 0:
             raise RequestError(f"epsilon must be 0 or more, not {target_epsilon}")
-        return replace(_delta_answer(self.profile, float(target_epsilon)), view=self.view)
+        return structs.replace(_delta_answer(self.profile, float(target_epsilon)), view=self.view)
 
     def curve(self, epsilons: npt.ArrayLike) -> Floats:
         """delta at each epsilon."""
@@ -91,8 +93,9 @@ def account(
     ``thorough=False`` gives up the search for the worst n1 ten times sooner: clusters of more than some ten
     thousand users then get a proved bound in seconds.
     """
-    if view not in VIEWS:
-        raise RequestError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
+    allowed = views_of(parameters.exchange)
+    if view not in allowed:
+        raise RequestError(f"view must be one of {', '.join(allowed)}, not {view!r}")
     if int(cluster_size) != cluster_size or cluster_size < 1:
         raise RequestError(f"cluster_size must be a whole number of at least 1, not {cluster_size}")
     parameters.check()
@@ -103,11 +106,49 @@ def account(
         )
     if colluders and view != View.COALITION:
         raise RequestError(f"colluders needs the view coalition, not {view}")
-    alpha, theta = float(parameters.alpha), float(parameters.theta)
-    shared = (int(cluster_size), alpha, theta, int(parameters.labels), int(parameters.rounds), parameters.fresh)
-    seen = View.LEARNER if view == View.COALITION and not colluders else view
-    profile = Profile(str(seen), *shared, int(colluders), work=WORK if thorough else WORK * _QUICK)
+    profile = Profile(
+        str(View.LEARNER if view == View.COALITION and not colluders else view),
+        int(cluster_size),
+        float(parameters.alpha),
+        float(parameters.theta),
+        int(parameters.labels),
+        int(parameters.rounds),
+        parameters.fresh,
+        int(colluders),
+        work=WORK if thorough else WORK * _QUICK,
+    )
+    if parameters.exchange == Exchange.MIXED:
+        profile = _mixed(View(view), profile, parameters)
     return Account(profile, str(view))
+
+
+def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
+    """What a view of the mixed exchange comes to, given what it would be of the pull exchange.
+
+    Labels travel sealed, so who sees the wire learns what the reports tell, and nothing without them.
+    """
+    n, relays = pull.cluster_size, parameters.relays
+    if not 1 <= relays <= n:
+        raise RequestError(f"relays must be at least 1 and at most the cluster size {n}, not {relays}")
+    match view:
+        case View.METADATA | View.NETWORK:
+            return replace(pull, view="learner")
+        case View.EAVESDROPPER:
+            return replace(pull, view="learner", theta=0.0)
+        case View.AUDITOR:
+            return replace(pull, view="shuffle")
+        case View.RELAY if relays == 1 or n == 1:  # she alone knows every label
+            return replace(pull, view="auditor", cluster_size=1)
+        case View.RELAY:
+            return replace(pull, view="shuffle", cluster_size=n - 1)
+        case View.PEER if n == 1:  # there is no other user
+            return replace(pull, view="learner", theta=0.0)
+        case View.PEER:
+            return replace(pull, view="coalition", colluders=1, reports=False, cases=NO_RELAY)
+        case View.COALITION if pull.colluders:
+            rounds = 1 if pull.fresh else pull.rounds
+            return replace(pull, cases=cases(n, pull.colluders, relays, rounds, parameters.attempts))
+    return pull
 
 
 @lru_cache(maxsize=4096)
@@ -145,6 +186,9 @@ def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
     attained = profile.attained(delta, found) if profile.work >= WORK else None
     if attained is not None and attained.epsilon < math.inf:
         found = met(found, value, attained.epsilon)
+    conditional: dict[str, Any] = (
+        {} if profile.cases in (None, NO_RELAY) or profile.work < WORK else _conditional(profile, delta)
+    )
     applies = profile.view == "learner" and profile.labels == 2 and profile.rounds == 1
     paper = lemma_epsilon(profile.cluster_size, profile.alpha, profile.theta, delta) if applies else None
     return Guarantee(
@@ -162,7 +206,20 @@ def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
         local_epsilon=profile.local_epsilon,
         paper_epsilon=paper,
         shuffle_epsilon=shuffle,
+        **conditional,
     )
+
+
+def _conditional(profile: Profile, delta: float) -> dict[str, Any]:
+    """What a coalition of the mixed exchange learns, given which of the relays are among it."""
+    assert profile.cases is not None
+    honest = profile.cluster_size - profile.colluders
+    shuffled = replace(profile, view="shuffle", cluster_size=honest, colluders=0, cases=None)
+    return {
+        "all_relays_chance": profile.cases.all,
+        "no_relay_epsilon": _epsilon(replace(profile, cases=NO_RELAY), delta).value,
+        "relay_epsilon": _epsilon(shuffled, delta).value,
+    }
 
 
 @lru_cache(maxsize=16384)

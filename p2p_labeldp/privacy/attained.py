@@ -4,7 +4,7 @@ The other users all hold one label, so that one of them shows the victim's candi
 b with ``shows_b``. Whoever counts the reports that say a and those that say b learns no more than the view does, so the
 hockey-stick divergence of
 
-    h_a, h_b: noisy labels a and b, the victim's included;   x ~ Binomial(trials, rate C),  C = h_a + h_b
+    h_a, h_b: noisy labels a and b, the victim's included;   x reports of these,  C = h_a + h_b
     x_a ~ Binomial(x, h_a/C)
 
 is attained: delta(epsilon) of the view is no less. For the shuffled view (h_a, h_b) themselves are counted. A coalition
@@ -18,12 +18,12 @@ mass that is cut might all lie where it helps the other hypothesis, so e^epsilon
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from p2p_labeldp.privacy.binomial import Floats, Window, log_pmf, mixed, pmf, window
+from p2p_labeldp.privacy.binomial import Draws, Floats, Window, log_pmf, mixed, pmf, window
 from p2p_labeldp.privacy.losses import Losses
 from p2p_labeldp.privacy.reports import exponential, received_window
 from p2p_labeldp.privacy.views import LocalNoise
@@ -60,16 +60,20 @@ class Outcomes(NamedTuple):
 
 @dataclass(frozen=True)
 class Counting:
-    """Someone who counts reports (or, where ``trials`` is 0, noisy labels) of the victim's two candidates."""
+    """Someone who counts reports (or, without ``draws``, noisy labels) of the victim's two candidates.
+
+    ``draws`` is the number of reports that carry a given user's label.
+    """
 
     others: int
-    trials: int
-    rate: float
+    draws: Draws | None
     noise: LocalNoise
     labels: int
     above: bool
     seen: float = 0.0
     rounds: int = 1
+    shuffled: float = 0.0
+    """The chance that, where the victim's own label is not seen, all noisy labels are counted rather than reports."""
 
     @property
     def data_set(self) -> str:
@@ -91,8 +95,7 @@ class Counting:
         tail = delta * _TAIL / self.rounds
         if self._cost(tail) > _WORK:
             return None
-        first, second = self.outcomes(tail).masses.reshape(2, -1)
-        below = _Once(first, second, 12 * tail, self.seen, self.noise)
+        below = self._once(tail)
         lower = below if self.rounds == 1 else _Composed(below, self.rounds, delta * _TAIL)
         low, high = 0.0, ceiling
         if lower.delta(0.0) < delta:
@@ -102,13 +105,20 @@ class Counting:
             low, high = (middle, high) if lower.delta(middle) >= delta else (low, middle)
         return Attained(low, self.data_set)
 
+    def _once(self, tail: float) -> "_Once":
+        chances = [(1 - self.shuffled, self), (self.shuffled, replace(self, draws=None))]
+        parts = [chance * each.outcomes(tail).masses.reshape(2, -1) for chance, each in chances if chance > 0]
+        first, second = np.concatenate(parts, axis=1)
+        return _Once(first, second, 14 * tail, self.seen, self.noise)
+
     def _cost(self, tail: float) -> float:
         share = sum(self.shown)
         reach = 2 * math.sqrt(-2 * math.log(tail))
         coins = reach * math.sqrt(self.others * share * (1 - min(share, 1.0))) + 2
-        if not self.trials:
+        if self.draws is None:
             return 40 * coins * (reach * math.sqrt(self.others * share) + 2)
-        reports = self.trials * self.rate * self.others * share + 1
+        each = self.draws.trials * self.draws.rate + self.draws.sure * self.draws.sure_rate
+        reports = each * self.others * share + 1
         received = reach * math.sqrt(reports) + 2
         return 6 * coins * received * (received + 0.5 * reach * math.sqrt(reports + reports**2 / (coins + 1)))
 
@@ -121,9 +131,9 @@ class Counting:
         heads = [window(int(count), shows_a / (shows_a + shows_b), tail) for count in coins]
         span = Window(min(each.low for each in heads), max(each.high for each in heads) + 1)
         distributions = self._labels(coins, span, where, share, shows_a / (shows_a + shows_b))
-        if not self.trials:
+        if self.draws is None:
             return Outcomes(Window(where.low, where.high + 1), span, np.swapaxes(distributions, 0, 1))
-        return self._reports(coins, span, distributions, tail)
+        return self._reports(self.draws, coins, span, distributions, tail)
 
     def _labels(self, coins: Floats, span: Window, where: Window, share: float, ratio: float) -> Floats:
         """P(C, h_a) when the victim holds a and when she holds b: axes are C, hypothesis, h_a."""
@@ -151,11 +161,12 @@ class Counting:
         held_b = rest * elsewhere + low * says_a + high * says_b
         return np.stack([held_a, held_b], axis=1)
 
-    def _reports(self, coins: Floats, span: Window, distributions: Floats, tail: float) -> Outcomes:
+    @staticmethod
+    def _reports(draws: Draws, coins: Floats, span: Window, distributions: Floats, tail: float) -> Outcomes:
         """P(x, x_a), the sum of the parts of all C, of which a few are computed at a time."""
         keep = (coins > 0) & (distributions.sum(axis=(1, 2)) > 0)
         rows = [
-            _Row(int(size), distribution, span, self, tail)
+            _Row(int(size), distribution, span, draws, tail)
             for size, distribution in zip(coins[keep], distributions[keep], strict=True)
         ]
         sent = _hull([row.sent for row in rows])
@@ -174,13 +185,13 @@ class Counting:
 class _Row:
     """One C: P(h_a) under both hypotheses, and where x and x_a lie."""
 
-    def __init__(self, size: int, distribution: Floats, span: Window, counting: Counting, tail: float) -> None:
+    def __init__(self, size: int, distribution: Floats, span: Window, draws: Draws, tail: float) -> None:
         heads = np.arange(span.low, span.high + 1, dtype=np.float64)
         inside = (heads <= size) & (distribution.sum(axis=0) > 0)
         self.size, self.distribution, self.heads = size, distribution[:, inside], heads[inside]
-        chance = min(1.0, counting.rate * size)
-        self.sent = window(counting.trials, chance, tail)
-        self.arrive = pmf(self.sent, counting.trials, chance)
+        mine = draws.times(size)
+        self.sent = mine.window(tail)
+        self.arrive = mine.masses(self.sent, tail)
         both = self.distribution.sum(axis=0, keepdims=True)
         self.where = received_window(self.sent, self.heads / size, both, tail * float(both.sum()))
 

@@ -115,6 +115,44 @@ def pmf(where: Window, trials: int, chance: float) -> Floats:
     return result
 
 
+class Draws(NamedTuple):
+    """How many there are: Binomial(trials, rate) and, independently, Binomial(sure, sure_rate) more."""
+
+    trials: int
+    rate: float
+    sure: int = 0
+    sure_rate: float = 1.0
+
+    @property
+    def least(self) -> int:
+        """The smallest possible value."""
+        return (self.trials if self.rate >= 1 else 0) + (self.sure if self.sure_rate >= 1 else 0)
+
+    def times(self, share: float) -> "Draws":
+        """How many of them are of a kind that so many times as many are, each of them for itself."""
+        return Draws(self.trials, min(1.0, self.rate * share), self.sure, min(1.0, self.sure_rate * share))
+
+    def window(self, tail: float) -> Window:
+        """Values outside are less likely than ``tail`` on either side, or than twice that where some are sure."""
+        first = window(self.trials, self.rate, tail)
+        if not self.sure:
+            return first
+        second = window(self.sure, self.sure_rate, tail)
+        return Window(first.low + second.low, first.high + second.high)
+
+    def masses(self, where: Window, tail: float) -> Floats:
+        """Point masses over a window; where some are sure, all but ``tail`` on either side of both."""
+        if not self.sure:
+            return pmf(where, self.trials, self.rate)
+        first, second = window(self.trials, self.rate, tail), window(self.sure, self.sure_rate, tail)
+        both = np.convolve(pmf(first, self.trials, self.rate), pmf(second, self.sure, self.sure_rate))
+        masses = np.zeros(where.width)
+        place = np.arange(both.size) + first.low + second.low - where.low
+        inside = (place >= 0) & (place < where.width)
+        masses[place[inside]] = both[inside]
+        return masses
+
+
 def mixed(distributions: Floats, ones: Floats, size: int, trials: int, where: Window) -> Floats:
     """Masses over a window of Binomial(trials, N / size) when N, from ``ones``, follows each row of ``distributions``.
 

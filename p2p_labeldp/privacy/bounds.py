@@ -5,21 +5,29 @@ revealed (``concealed``), where few users show one of the victim's candidates; a
 (``clones``), for any number of labels. The blanket reveals less than the clones and is never above them but for what is
 rounded in either; it is computed first, and the others only decide where they would be less.
 
-A coalition of a users knows the noisy labels of those who answered it, a set S of the other honest users. All about S
-is revealed, so that the blanket is made of the others: their number is random, and so M is a mixture. Where the victim
-herself answered, which happens with probability ``seen``, her noisy label is known: that part costs rr(epsilon).
+In the pull exchange a coalition of a users knows the noisy labels of those who answered it, a set S of the other honest
+users. All about S is revealed, so that the blanket is made of the others: their number is random, and so is a mixture
+of M. Where the victim herself answered, which happens with probability ``seen``, her noisy label is known: that part
+costs rr(epsilon).
+
+In the mixed exchange it depends on the relays (``relays``): all of them collude, and the victim's label is known; or
+some, and the shuffled labels of the honest are; or none, and the colluders know their own labels and draws. Here all
+about the colluders is revealed, also which reports carry their labels.
 """
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from p2p_labeldp.privacy.binomial import Draws
 from p2p_labeldp.privacy.blanket import Blanket, Shuffled
 from p2p_labeldp.privacy.clones import Clones, SampledClones
-from p2p_labeldp.privacy.coalition import QUESTIONS, MixedPairs, hidden_chance, known_users
+from p2p_labeldp.privacy.coalition import QUESTIONS, hidden_chance, known_users
 from p2p_labeldp.privacy.concealed import Concealed, Unknown
 from p2p_labeldp.privacy.fresh import fresh_mixture
+from p2p_labeldp.privacy.mixture import MixturePairs
 from p2p_labeldp.privacy.pairs import Pairs, solve
+from p2p_labeldp.privacy.relays import Cases
 from p2p_labeldp.privacy.sampled import Sampled
 from p2p_labeldp.privacy.views import LocalNoise
 from p2p_labeldp.privacy.worst import SMALLEST_DELTA
@@ -49,6 +57,10 @@ class Bound:
     fresh: int
     colluders: int
     noise: LocalNoise
+    cases: Cases | None = None
+    """Of the mixed exchange."""
+    reports: bool = True
+    """Whether the learner is one of the coalition."""
 
     @property
     def ceiling(self) -> float:
@@ -60,7 +72,7 @@ class Bound:
             return self.first_release_epsilon(delta)
         guess = solve(self.blanket(delta * _TAIL, _GLANCE), delta, self.ceiling)
         value = solve(self.blanket(delta * _TAIL), delta, self.ceiling, guess)
-        others = [self.clones(delta)]
+        others = [self.clones(delta)] if self.cases is None else []
         if self.concealed_helps(delta):
             others.append(self.concealed(delta * _TAIL))
         for pairs in others:
@@ -76,7 +88,9 @@ class Bound:
         """The least delta that is proved at ``epsilon``, where ``largest`` is known to hold."""
         # Rounded, so that the points of a curve share their tables.
         small = 10.0 ** (6 * math.floor(math.log10(max(largest, SMALLEST_DELTA)) / 6))
-        value = float(self.clones(small * _CLONES_TAIL).deltas(epsilon).max())
+        value = largest
+        if self.cases is None:
+            value = float(self.clones(small * _CLONES_TAIL).deltas(epsilon).max())
         if self.labels == 2:
             return value
         for tail, coarse in _LEVELS:
@@ -123,45 +137,73 @@ def _clones(bound: Bound, delta: float) -> Pairs:
     honest = n - bound.colluders
     pairs = SampledClones(honest - known - 1, honest * bound.at_once, bound.theta / n, noise).pairs(each)
     if bound.fresh == 1:
-        return MixedPairs(pairs, seen, noise)
+        return MixturePairs([(1 - seen, pairs)], seen, noise)
     return fresh_mixture(pairs.parts(), seen, noise, 3 * each, bound.fresh, each)
 
 
 @lru_cache(maxsize=3)
 def _blanket(bound: Bound, tail: float, coarse: float) -> Pairs:
-    n, noise = bound.cluster_size, bound.noise
     if bound.fresh > 1:
         tail, coarse = tail / (4 * bound.fresh), coarse * _COMPOSED
-    honest, seen = n, 0.0
-    hidden: tuple[tuple[int, float], ...] = ((n - 1, 1.0),)
-    if bound.view != "shuffle":
-        honest = n - bound.colluders
+    n = bound.cluster_size
+    hidden: tuple[tuple[int, float], ...] = ((n - bound.colluders - 1, 1.0),)
+    seen = 0.0
+    if bound.cases is None and bound.colluders:
         hidden, seen = _hidden(n, bound.colluders, bound.at_once, tail)
-    cells = Blanket(hidden, bound.labels, noise).cells(tail, coarse)
-    pairs: Shuffled | Sampled
+    cells = Blanket(hidden, bound.labels, bound.noise).cells(tail, coarse)
     if bound.view == "shuffle":
-        pairs = Shuffled(cells, tail)
-    else:
-        pairs = Sampled(cells, honest * bound.at_once, bound.theta / n, tail, coarse)
-    if bound.fresh > 1:
-        return fresh_mixture([(1.0, pairs)], seen, noise, pairs.missing, bound.fresh, tail)
-    return MixedPairs(pairs, seen, noise) if seen > 0 else pairs
+        return _put_together(bound, None, Shuffled(cells, tail), seen, tail)
+    shuffled = Shuffled(cells, tail) if bound.cases is not None and bound.cases.some > 0 else None
+    return _put_together(bound, Sampled(cells, _draws(bound), tail, coarse), shuffled, seen, tail)
 
 
 @lru_cache(maxsize=3)
 def _concealed(bound: Bound, tail: float, coarse: float) -> Pairs:
-    n, noise, seen, known = bound.cluster_size, bound.noise, 0.0, 0
     if bound.fresh > 1:
         tail, coarse = tail / (4 * bound.fresh), coarse * _COMPOSED
-    if bound.colluders:
+    n, noise, seen, known = bound.cluster_size, bound.noise, 0.0, 0
+    if bound.cases is None and bound.colluders:
         # All about the most that the colluders may know.
         known, seen = hidden_chance(n, bound.colluders, bound.at_once, tail * 1e4)
-    honest = n - bound.colluders
-    unknown = Unknown(honest - known - 1, honest * bound.at_once, bound.theta / n, bound.labels, noise)
-    pairs = Concealed(unknown, tail, coarse)
+    others = n - bound.colluders - known - 1
+    pairs = Concealed(Unknown(others, _draws(bound), bound.labels, noise), tail, coarse)
+    shuffled = None
+    if bound.cases is not None and bound.cases.some > 0:
+        shuffled = Shuffled(Blanket.of(others, bound.labels, noise).cells(tail, coarse), tail)
+    return _put_together(bound, pairs, shuffled, seen, tail)
+
+
+def _draws(bound: Bound) -> Draws:
+    """How many reports carry the label of a given honest user."""
+    n, honest = bound.cluster_size, bound.cluster_size - bound.colluders
+    sent = Draws(honest * bound.at_once if bound.reports else 0, bound.theta / n)
+    if bound.cases is None or not bound.colluders:
+        return sent
+    # The colluders see their own draws whether they send them or not.
+    own = bound.colluders * bound.at_once
+    if bound.theta == 1 and bound.reports:
+        return Draws(sent.trials + own, 1 / n)
+    return Draws(sent.trials, sent.rate, own, 1 / n)
+
+
+def _put_together(
+    bound: Bound, sampled: Sampled | Concealed | None, shuffled: Shuffled | None, seen: float, tail: float
+) -> Pairs:
+    """The cases of a view as one pair, over all rounds; ``seen`` is the chance that the victim's label is known."""
+    noise, cases = bound.noise, bound.cases or Cases(seen, 0.0, 1 - seen)
+    parts: list[tuple[float, Sampled | Concealed | Shuffled]] = []
+    if sampled is not None and cases.none > 0:
+        parts.append((cases.none, sampled))
+    if shuffled is not None:
+        parts.append((cases.some if sampled is not None else 1.0, shuffled))
     if bound.fresh > 1:
-        return fresh_mixture([(1.0, pairs)], seen, noise, pairs.missing, bound.fresh, tail)
-    return MixedPairs(pairs, seen, noise) if seen > 0 else pairs
+        left = 1 - cases.all
+        shares = [(chance / left, pairs) for chance, pairs in parts] if left > 0 else []
+        missing = sum(share * pairs.missing for share, pairs in shares)
+        return fresh_mixture(shares, cases.all, noise, missing, bound.fresh, tail)
+    if len(parts) == 1 and parts[0][0] == 1:
+        return parts[0][1]
+    return MixturePairs(parts, cases.all, noise)
 
 
 def _hidden(n: int, colluders: int, rounds: int, tail: float) -> tuple[tuple[tuple[int, float], ...], float]:

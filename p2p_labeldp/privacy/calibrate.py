@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.account import Account, account
 from p2p_labeldp.privacy.guarantee import Guarantee
-from p2p_labeldp.privacy.parameters import Parameters
+from p2p_labeldp.privacy.parameters import Exchange, Parameters
 
 # Returned alphas are multiples of this, and so are thetas of the coarser one: numbers one can write in a scenario.
 _ALPHA_GRID = 1e-6
@@ -54,6 +54,8 @@ def calibrate(
     rounds: int = 1,
     noise: str = "sticky",
     colluders: int = 0,
+    exchange: str = Exchange.PULL,
+    relays: int = 0,
 ) -> Calibration:
     """The least alpha that keeps ``view`` to (epsilon, delta); without ``theta``, both with the least variance.
 
@@ -66,7 +68,8 @@ def calibrate(
     if not 0 <= delta <= 1:
         raise RequestError(f"delta must be within 0..1, not {delta}")
     theta_known = 1.0 if theta is None else theta
-    sought = Parameters(0.0, theta_known, labels, noise, rounds)  # all but alpha, and theta where it is chosen too
+    # All but alpha, and theta where it is chosen too.
+    sought = Parameters(0.0, theta_known, labels, noise, rounds, exchange=exchange, relays=relays)
     target = _Target(view, sought, cluster_size, colluders, epsilon, delta)
     target.check(theta_known, least_theta=theta is None)  # every value, and that the target can be met at all
     if theta is None:

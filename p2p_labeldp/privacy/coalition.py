@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats, Window, pmf
+from p2p_labeldp.privacy.mixture import Mixture
 from p2p_labeldp.privacy.pairs import Pairs
 from p2p_labeldp.privacy.reports import Reports, covers
 from p2p_labeldp.privacy.views import LocalNoise, chance_seen
@@ -32,48 +33,6 @@ from p2p_labeldp.privacy.worst import Family
 _COMBINATIONS = 60
 _WORK = 1e9
 QUESTIONS = 4000
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A family whose victim is seen with probability ``seen`` and is in ``hidden`` otherwise."""
-
-    hidden: Family
-    seen: float
-    noise: LocalNoise
-
-    @property
-    def others(self) -> int:
-        return self.hidden.others
-
-    def rows(self, first: int, last: int, tail: float) -> "MixedPairs":
-        return MixedPairs(self.hidden.rows(first, last, tail), self.seen, self.noise)
-
-    def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "MixedPairs":
-        # Where being seen costs nearly everything all n1 are nearly alike: covers must be as precise as pairs.
-        return MixedPairs(self.hidden.cover(blocks, tail * 1e-5), self.seen, self.noise)
-
-    def smaller(self) -> "Mixed | None":
-        hidden = self.hidden.smaller()
-        return None if hidden is None else Mixed(hidden, self.seen, self.noise)
-
-    def cost(self, rows: int) -> float:
-        return self.hidden.cost(rows)
-
-
-class MixedPairs:
-    """seen * rr + (1 - seen) * the hidden pairs."""
-
-    def __init__(self, hidden: Pairs, seen: float, noise: LocalNoise) -> None:
-        self._hidden, self._seen, self._noise = hidden, seen, noise
-        self.missing = (1 - seen) * hidden.missing
-        self.looseness, self.coarseness = hidden.looseness, hidden.coarseness
-        self.rounding = hidden.rounding + 1e-15
-
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-        result: Floats = self._seen * self._noise.deltas(wanted) + (1 - self._seen) * self._hidden.deltas(wanted)
-        return np.minimum(result, 1.0)
 
 
 def known_users(cluster_size: int, colluders: int, rounds: int) -> Floats:
@@ -199,8 +158,8 @@ def coalition(
         exact = _Honest(n, colluders, alpha, theta, rounds)
         if exact.cost(16) * (honest / 32 + 1) <= _WORK:
             seen = chance_seen("peer", n, 0.0, rounds * colluders)
-            return Mixed(exact, seen, noise), True
+            return Mixture(((1 - seen, exact),), seen, noise), True
     size, seen = hidden_chance(n, colluders, rounds, delta)
     left = honest - size
     reports = Reports(left - 1, left, honest * rounds, min(1.0, theta * left / n), alpha, alpha)
-    return Mixed(reports, seen, noise), False
+    return Mixture(((1 - seen, reports),), seen, noise), False

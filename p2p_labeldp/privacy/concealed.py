@@ -15,7 +15,8 @@ N - C, so everything seen of them can be made from users who are exposed at rand
 * number of reports about the N unknown (m) not told: a report that is not of the C is of the others with
   probability rho v/(1 + rho v), v = N - C, rho = rate/(1 - N rate). That is the chance that Poisson(rho E v) > 0 for an
   exponential E, so sources are exposed with 1 - e^(-rho sum of E), where the sum is a gamma variable, below ``g`` but
-  for a tail: exposed = 1 - e^(-rho g). Good where few reports arrive.
+  for a tail: exposed = 1 - e^(-rho g). Good where few reports arrive. (A few more that are sure to be seen are added as
+  below.)
 * m told (it says nothing about C): m - x <= m draws among N - C users are the first m of Poisson(l (N-C)) draws, which
   are m at least but for a tail: exposed = 1 - e^-l. x ~ Binomial(m, C/N). Good where most reports arrive.
 
@@ -48,7 +49,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats, Window, log_pmf, mixed, pmf, window
+from p2p_labeldp.privacy.binomial import Draws, Floats, Window, log_pmf, mixed, pmf, window
 from p2p_labeldp.privacy.blanket import spread
 from p2p_labeldp.privacy.reports import exponential, received_window
 from p2p_labeldp.privacy.views import LocalNoise
@@ -69,32 +70,19 @@ _MOST = 0.4
 
 @dataclass(frozen=True)
 class Unknown:
-    """N - 1 ``others`` and the victim: each of ``trials`` reports carries a given one's label with ``rate``."""
+    """N - 1 ``others`` and the victim, and of how many of the ``draws`` a given one is the source."""
 
     others: int
-    trials: int
-    rate: float
+    draws: Draws
     labels: int
     noise: LocalNoise
-
-    @property
-    def coins(self) -> float:
-        """The mean of C."""
-        return 2 * self.noise.low * self.others + 1
-
-    def cost(self) -> float:
-        """Elementary steps, roughly."""
-        coins = min(self.coins, self.others + 1.0)
-        reports = min(self.trials, self.trials * self.rate * coins) + 1
-        return 60 * (12 * math.sqrt(coins) + 6) * (12 * math.sqrt(2 * reports) + 12) * (6 * math.sqrt(2 * reports) + 12)
 
 
 class _Group(NamedTuple):
     """What is alike for all numbers of exposed users: the reports, and the chance to be exposed."""
 
     weight: float
-    trials: int
-    rate: float
+    draws: Draws
     exposed: float
 
 
@@ -118,14 +106,16 @@ class Concealed:
         self._noise = unknown.noise
         self._parts: list[tuple[list[_Piece], _Tables]] = []
         # C, x and x_a are cut on both sides, and x_a may be twice as likely to be outside as fair coins make it.
-        self.missing = 12 * tail
+        self.missing = 14 * tail
         for group in _groups(unknown, tail, coarse):
-            pieces, rate = _exposures(unknown, group, tail, coarse)
+            pieces, draws = _exposures(unknown, group, tail, coarse)
             if pieces:
-                self._parts.append((pieces, _tables(pieces, group.trials, rate, tail)))
+                self._parts.append((pieces, _tables(pieces, draws, tail)))
             self.missing += group.weight * (_FAILS + 8) * tail
         steps = max((tables.one.shape[1] for _, tables in self._parts), default=0)
-        self.rounding = 1e-13 - 2e-15 * math.log(tail) + 2e-15 * steps + 4e-18 * unknown.trials
+        self.rounding = (
+            1e-13 - 2e-15 * math.log(tail) + 2e-15 * steps + 4e-18 * (unknown.draws.trials + unknown.draws.sure)
+        )
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         """delta at each epsilon, never below the truth."""
@@ -173,24 +163,27 @@ class Concealed:
 
 def _groups(unknown: Unknown, tail: float, coarse: float) -> Iterator[_Group]:
     """One, or one for each m that is told. See the module's text."""
-    trials, size, fails = unknown.trials, unknown.others + 1, _FAILS * tail / 2
-    share = min(1.0, unknown.rate * size)
-    if share <= _MOST:
-        each = unknown.rate / (1 - share)
-        yield _Group(1.0, trials, unknown.rate, -math.expm1(-each * _gamma_limit(trials, fails)))
+    size, fails = unknown.others + 1, _FAILS * tail / 3
+    told = unknown.draws.times(size)
+    left = size - window(unknown.others, 2 * unknown.noise.low, fails).high - 1
+    if told.rate <= _MOST and (left > 0 or not told.sure):
+        each = unknown.draws.rate / (1 - told.rate) * _gamma_limit(told.trials, fails) if told.trials else 0.0
+        if told.sure:  # of which it is told how many are about the unknown: all of them at most
+            each += _poisson_mean(told.sure, fails) / left
+        yield _Group(1.0, unknown.draws._replace(sure_rate=1 / size), -math.expm1(-each))
         return
-    where = window(trials, share, tail)
-    masses = pmf(where, trials, share)
-    most = window(unknown.others, 2 * unknown.noise.low, fails).high + 1
+    where = told.window(tail)
+    masses = told.masses(where, tail)
+    mean = told.trials * told.rate + told.sure * told.sure_rate
+    varied = told.trials * told.rate * (1 - told.rate) + told.sure * told.sure_rate * (1 - told.sure_rate)
     start = where.low
-    for end in _steps(where, trials * share, math.sqrt(trials * share * (1 - share)), coarse):
+    for end in _steps(where, mean, math.sqrt(varied), coarse):
         weight = float(masses[start - where.low : end - where.low + 1].sum())
-        left = size - most
         if end == 0:  # nobody reported: nothing is seen
             start = 1
             continue
         exposed = -math.expm1(-_poisson_mean(end, fails) / left) if left > 0 else 1.0
-        yield _Group(weight, end, 1 / size, exposed)
+        yield _Group(weight, Draws(end, 1 / size), exposed)
         start = end + 1
 
 
@@ -229,8 +222,8 @@ def _beyond(exponent: Callable[[float], float], least: float) -> float:
     return high
 
 
-def _exposures(unknown: Unknown, group: _Group, tail: float, coarse: float) -> tuple[list[_Piece], float]:
-    """The pieces of a group, neighbouring j counted as the largest of them, and the rate that holds for all."""
+def _exposures(unknown: Unknown, group: _Group, tail: float, coarse: float) -> tuple[list[_Piece], Draws]:
+    """The pieces of a group, neighbouring j counted as the largest of them, and the draws that hold for all."""
     low, seen = unknown.noise.low, min(1.0, unknown.noise.high + unknown.noise.low)
     others, size, exposed = unknown.others, unknown.others + 1, group.exposed
     pi = min(1.0, (1 - 2 * low) * exposed)
@@ -257,7 +250,8 @@ def _exposures(unknown: Unknown, group: _Group, tail: float, coarse: float) -> t
             pieces.append(_Piece(others - end, chance, exposed, points[likely > 0], likely[likely > 0]))
             widest = max(widest, end - start)
         start = end + 1
-    return pieces, group.rate / (1 - widest * group.rate)
+    rate, sure_rate = (each / (1 - widest * each) for each in (group.draws.rate, group.draws.sure_rate))
+    return pieces, group.draws._replace(rate=rate, sure_rate=sure_rate if group.draws.sure else 1.0)
 
 
 class _Tables(NamedTuple):
@@ -277,7 +271,7 @@ class _Tables(NamedTuple):
         return result
 
 
-def _tables(pieces: list[_Piece], trials: int, rate: float, tail: float) -> _Tables:
+def _tables(pieces: list[_Piece], draws: Draws, tail: float) -> _Tables:
     """Sums over C, one report after another left out from the largest x down, as in ``reports``."""
     likely = [window(piece.others, piece.chance, tail) for piece in pieces]
     coins = np.arange(max(1, min(each.low for each in likely)), max(each.high for each in likely) + 2)
@@ -287,11 +281,9 @@ def _tables(pieces: list[_Piece], trials: int, rate: float, tail: float) -> _Tab
         for row, first in enumerate((where.low + 1, where.low)):
             inside = np.arange(first, first + masses.size) - coins[0]
             weights[row, place, inside[inside >= 0]] = masses[inside >= 0]
-    chances = np.minimum(1.0, rate * coins)
-    low, high = window(trials, float(chances[0]), tail).low, window(trials, float(chances[-1]), tail).high
+    low, high = draws.times(float(coins[0])).window(tail).low, draws.times(float(coins[-1])).window(tail).high
     sent = Window(max(1, low), max(1, high))
-    x = np.arange(sent.low, sent.high + 1, dtype=np.float64)
-    arrive = np.array([np.exp(log_pmf(x, trials, float(chance))) for chance in chances])
+    arrive = np.array([draws.times(float(count)).masses(sent, tail) for count in coins])
     return _summed(coins, weights, arrive, sent, tail)
 
 

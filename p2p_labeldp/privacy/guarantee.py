@@ -55,6 +55,12 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     cluster_size: int | None = None
     """Of the cluster that it is the guarantee of; None where it rests on no cluster."""
     colluders: int | None = None
+    all_relays_chance: float | None = None
+    """Of a coalition in the mixed exchange, over whose relays ``epsilon`` is averaged: that all of them collude."""
+    no_relay_epsilon: float | None = None
+    """If no relay colludes."""
+    relay_epsilon: float | None = None
+    """If some of the relays collude, but not all."""
     own_users: int | None = None
     """Users of the cluster at the host whose view it is."""
 

@@ -40,6 +40,8 @@ class Parameters:
     exchange: str = Exchange.PULL
     relays: int = 0
     """How many relays mix the labels of a cluster; 0 in the pull exchange, which has none."""
+    attempts: int = 1
+    """How often relays are drawn in a round at most: after a failed attempt others are drawn."""
 
     @property
     def fresh(self) -> bool:
@@ -72,7 +74,11 @@ class Parameters:
 
     def check(self) -> None:
         """Raise RequestError, naming the field, where a value is out of range."""
-        for name, count, least in (("labels", self.labels, 2), ("rounds", self.rounds, 1)):
+        for name, count, least in (
+            ("labels", self.labels, 2),
+            ("rounds", self.rounds, 1),
+            ("attempts", self.attempts, 1),
+        ):
             if int(count) != count or count < least:
                 raise RequestError(f"{name} must be a whole number of at least {least}, not {count}")
         for name, share in (("alpha", self.alpha), ("theta", self.theta)):

@@ -8,6 +8,10 @@
 | coalition, two labels | exact for few colluders, else more is revealed | clones composed, upper bound |
 | coalition, more labels | privacy blanket of the honest, upper bound | the same, composed |
 
+The views of the mixed exchange are the learner's and the shuffled one, or a coalition with ``cases`` (``relays``): with
+two labels every n1 and every number of ones among the colluders' own noisy labels is searched, exact; with more labels
+or fresh noise it is bounded as above.
+
 Sticky noise over R rounds is one flip seen through R times as many reports. Whatever is proved for someone who
 sees more bounds someone who sees less: the learner sees less than the metadata view and a coalition less than one that
 also sees who asked whom, so the closed forms cap both.
@@ -23,18 +27,21 @@ likelihood ratio with n1, so the quotient falls with n1: the worst is n1 = 0, wh
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from p2p_labeldp.privacy.attained import Attained, Counting
-from p2p_labeldp.privacy.binomial import log_pmf
+from p2p_labeldp.privacy.binomial import Draws, log_pmf
 from p2p_labeldp.privacy.bounds import Bound
 from p2p_labeldp.privacy.coalition import coalition
 from p2p_labeldp.privacy.fresh import Composed, Fresh, WalkedFamily
 from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.privacy.losses import of_local
+from p2p_labeldp.privacy.mixture import Mixture
 from p2p_labeldp.privacy.pairs import solve
+from p2p_labeldp.privacy.relays import Cases, OneDraw
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.shuffle import Labels
 from p2p_labeldp.privacy.views import CLOSED_FORM, ClosedForm, LocalNoise, chance_seen
@@ -68,10 +75,23 @@ class Profile:
     fresh: bool
     colluders: int
     work: float = WORK
+    cases: Cases | None = None
+    """Of a coalition in the mixed exchange: which of the relays are among it."""
+    reports: bool = True
+    """Whether the learner is one of the coalition; she is but in the mixed exchange's view of one user."""
 
     @property
     def noise(self) -> LocalNoise:
         return LocalNoise.flip(self.alpha, self.labels)
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether there is a formula, which in most cases is the chance that the victim's noisy label is seen."""
+        return self.view in CLOSED_FORM or self._one_draw or (self.cases is not None and self.cases.all >= 1)
+
+    @property
+    def _one_draw(self) -> bool:
+        return not self.reports and self.colluders == 1 and self.rounds == 1
 
     @property
     def _at_once(self) -> int:
@@ -83,8 +103,9 @@ class Profile:
         """What is proved whatever the labels of the others are."""
         fresh = self.rounds if self.fresh else 1
         return Bound(
-            self.view, self.cluster_size, self.theta, self.labels, self._at_once, fresh, self.colluders, self.noise
-        )
+            self.view, self.cluster_size, self.theta, self.labels, self._at_once, fresh, self.colluders, self.noise,
+            self.cases, self.reports,
+        )  # fmt: skip
 
     @property
     def local_epsilon(self) -> float:
@@ -97,7 +118,11 @@ class Profile:
         if self.view == "shuffle":
             return 1.0
         view = "metadata" if self.view == "learner" else self.view
-        return chance_seen(view, self.cluster_size, self.theta, self._at_once, self.colluders)
+        theta = self.theta if self.reports else 0.0
+        chance = chance_seen(view, self.cluster_size, theta, self._at_once, self.colluders)
+        if self.cases is None:
+            return chance
+        return min(1.0, self.cases.all + self.cases.some + self.cases.none * chance)
 
     @property
     def certain_delta(self) -> float:
@@ -114,19 +139,20 @@ class Profile:
         if self.noise.low == 0:
             return Found(math.inf if delta < self.certain_delta else 0.0, "exact")
         cap = self._cap_epsilon(delta)
-        if self.view in CLOSED_FORM or cap.value == 0:
+        if self.closed_form or cap.value == 0:
             return cap
         if delta < SMALLEST_DELTA:
             return _least(self._pure(exact=delta == 0), cap)
-        family = self._family(delta)
-        if family is None:
+        families, exact = self._families(delta)
+        if not families:
             found = _bounded(self.bounds.epsilon(delta))
         else:
             if self.view == "shuffle" and not self.fresh:
                 cap = _bounded(self.bounds.epsilon(delta))
-            pair_family, exact = family
-            worst = worst_epsilon(pair_family, delta, self.local_epsilon, self.work)
-            found = _from_search(worst, exact, pair_family)
+            found = _largest(
+                _from_search(worst_epsilon(family, delta, self.local_epsilon, self.work), exact, family)
+                for family in families
+            )
         return _least(found, cap)
 
     def attained(self, delta: float, found: Found) -> Attained | None:
@@ -140,16 +166,24 @@ class Profile:
             searched = Attained(least, self._named(found))
         if found.method == "exact" or delta < SMALLEST_DELTA:
             return searched
+        if self.cases is not None and self.labels == 2:
+            return searched  # the colluders' own labels are among the candidates: reports of these do not stand out
         honest = self.cluster_size - self.colluders
+        seen = chance_seen("peer", self.cluster_size, 0.0, self.colluders * self._at_once) if self.colluders else 0.0
+        draws, shuffled = Draws(honest * self._at_once, self.theta / self.cluster_size), 0.0
+        if self.cases is not None:
+            own, sent = self.colluders * self._at_once, draws.trials if self.reports else 0
+            draws, seen = Draws(sent, draws.rate, own, 1 / self.cluster_size), self.cases.all
+            shuffled = self.cases.some / (1 - seen) if seen < 1 else 0.0
         counting = Counting(
             honest - 1,
-            0 if self.view == "shuffle" else honest * self._at_once,
-            self.theta / self.cluster_size,
+            None if self.view == "shuffle" else draws,
             self.noise,
             self.labels,
             self.alpha > (self.labels - 1) / self.labels,
-            chance_seen("peer", self.cluster_size, 0.0, self.colluders * self._at_once) if self.colluders else 0.0,
+            seen,
             self.rounds if self.fresh else 1,
+            shuffled,
         )
         tried = counting.epsilon(delta, min(self.local_epsilon, found.value))
         return max(filter(None, (tried, searched)), key=lambda each: each.epsilon, default=None)
@@ -157,7 +191,7 @@ class Profile:
     def _named(self, found: Found) -> str:
         if found.ones is not None:
             return f"{found.ones} of the others hold label 1"
-        if self.noise.low == 0 and self.view not in CLOSED_FORM:
+        if self.noise.low == 0 and not self.closed_form:
             return "no other user can show the label that gives the victim away"
         return "any labels of the others"
 
@@ -169,12 +203,12 @@ class Profile:
 
     def glance(self, delta: float) -> float:
         """An epsilon that is cheap and often right, never above the exact or bounding one: that of n1 = 0 alone."""
-        if self.labels != 2 or self.fresh or self.view in CLOSED_FORM or delta < SMALLEST_DELTA:
+        if self.labels != 2 or self.fresh or self.closed_form or delta < SMALLEST_DELTA:
             return self.epsilon(delta).value
-        family = self._family(delta)
-        if family is None or self.noise.low == 0 or self.noise.high == self.noise.low:
+        families, _ = self._families(delta)
+        if not families or self.noise.low == 0 or self.noise.high == self.noise.low:
             return self.epsilon(delta).value
-        return solve(family[0].rows(0, 0, delta * 1e-6), delta, self.local_epsilon)
+        return solve(families[0].rows(0, 0, delta * 1e-6), delta, self.local_epsilon)
 
     def delta(self, epsilon: float) -> Found:
         """The least delta at ``epsilon``."""
@@ -183,20 +217,23 @@ class Profile:
         if epsilon >= self.local_epsilon or self.noise.low == 0:
             return Found(self.certain_delta, "exact", 1e-15)
         cap = self._cap_delta(epsilon)
-        if self.view in CLOSED_FORM:
+        if self.closed_form:
             return cap
-        family = self._family(cap.value)
-        if family is None:
+        families, exact = self._families(cap.value)
+        if not families:
             found = _bounded(self.bounds.delta(epsilon, cap.value))
         else:
-            pair_family, exact = family
-            found = _from_search(worst_delta(pair_family, epsilon, self.work), exact, pair_family)
+            found = _largest(
+                _from_search(worst_delta(family, epsilon, self.work), exact, family) for family in families
+            )
         return _least(found, cap)
 
     def _cap_epsilon(self, delta: float) -> Found:
         """The closed form: this view itself, or one that sees more."""
-        method: Method = "exact" if self.view in CLOSED_FORM else "upper_bound"
-        if not self.fresh:
+        method: Method = "exact" if self.closed_form else "upper_bound"
+        if self._one_draw:
+            value = OneDraw(self.cluster_size, self.noise).epsilon(delta)
+        elif not self.fresh:
             value = ClosedForm(self.chance, self.noise).epsilon(delta)
         elif delta < SMALLEST_DELTA:
             value = self.local_epsilon
@@ -205,8 +242,10 @@ class Profile:
         return Found(value, method, (1e-13 if self.fresh else 1e-14) * (1 + value))
 
     def _cap_delta(self, epsilon: float) -> Found:
-        method: Method = "exact" if self.view in CLOSED_FORM else "upper_bound"
-        if not self.fresh:
+        method: Method = "exact" if self.closed_form else "upper_bound"
+        if self._one_draw:
+            value = OneDraw(self.cluster_size, self.noise).delta(epsilon)
+        elif not self.fresh:
             value = ClosedForm(self.chance, self.noise).delta(epsilon)
         else:
             value = float(self._composed_cap(1e-40).deltas(epsilon).max())
@@ -219,30 +258,67 @@ class Profile:
 
     def _pure(self, exact: bool) -> Found:
         if self.view != "learner" or self.labels != 2:
-            alike = self.view in ("shuffle", "coalition") and self.labels == 2
+            # Where no colluder is a relay nobody sees a noisy label for what it is, nor all of them.
+            alike = self.view in ("shuffle", "coalition") and self.labels == 2 and self.cases is None
             return Found(self.local_epsilon, "exact" if alike and exact else "upper_bound", 1e-15)
         trials = self.cluster_size * self._at_once
         value = pure_epsilon(self.cluster_size, trials, self.noise.low) * (self.rounds if self.fresh else 1)
         method: Method = "exact" if exact else "upper_bound"
         return Found(value, method, 1e-14 * trials + 1e-12, ones=0, words="n1 = 0, proved to be the worst")
 
-    def _family(self, delta: float) -> tuple[Family, bool] | None:
+    def _families(self, delta: float) -> tuple[list[Family], bool]:
         """The pairs to search (two labels), and whether they are this view itself rather than a bound on it."""
         n, flip = self.cluster_size, self.noise.low
         if self.labels != 2:
-            return None
+            return [], False
+        if self.cases is not None:
+            families, exact = self._relayed(self.cases)
+            return ([self._composed(each) for each in families], False) if self.fresh else ([*families], exact)
         one_round: WalkedFamily
         if self.view == "learner":
             one_round = Reports(n - 1, n, n * self._at_once, self.theta, flip, flip)
         elif self.view == "shuffle":
             one_round = Labels(n - 1, flip, flip)
         elif not self.fresh:
-            return coalition(n, self.colluders, flip, self.theta, self.rounds, self.noise, delta)
+            family, exact = coalition(n, self.colluders, flip, self.theta, self.rounds, self.noise, delta)
+            return [family], exact
         else:
-            return None
-        if self.fresh:
-            return Fresh(one_round, self.rounds, self.noise.epsilon), False
-        return one_round, True
+            return [], False
+        return ([self._composed(one_round)], False) if self.fresh else ([one_round], True)
+
+    def _composed(self, one_round: WalkedFamily) -> Fresh:
+        return Fresh(one_round, self.rounds, self.noise.epsilon)
+
+    def _relayed(self, cases: Cases) -> tuple[list[Mixture], bool]:
+        """A coalition in the mixed exchange: a family for each number of ones among the colluders' noisy labels.
+
+        Where that would be too many, or where they change from round to round, it is revealed instead which reports
+        carry the colluders' labels.
+        """
+        n, flip, honest = self.cluster_size, self.noise.low, self.cluster_size - self.colluders
+        own, sent = self.colluders * self._at_once, honest * self._at_once if self.reports else 0
+        reports = Reports(honest - 1, n, sent, self.theta, flip, flip, sure=own)
+        shuffled = Labels(honest - 1, flip, flip)
+
+        def family(hidden: Reports) -> Mixture:
+            parts: list[tuple[float, Family]] = [(cases.none, hidden), (cases.some, shuffled)]
+            return Mixture(tuple(part for part in parts if part[0] > 0), cases.all, self.noise)
+
+        if self.fresh or (self.colluders + 1) * reports.cost(16) * (honest / 32 + 1) > self.work:
+            share = honest / n
+            return [family(replace(reports, size=honest, rate=self.theta * share, sure_rate=share))], False
+        return [family(replace(reports, known=ones)) for ones in range(self.colluders + 1)], True
+
+
+def _largest(found: Iterable[Found]) -> Found:
+    """Of several families, of which any may be the worst."""
+    listed = list(found)
+    worst = max(listed, key=lambda each: each.value)
+    attained = max(each.value - each.error_bound for each in listed)
+    searched = [each.searched for each in listed if each.searched is not None]
+    method: Method = "exact" if all(each.method == "exact" for each in listed) else "upper_bound"
+    error = max(0.0, worst.value - attained)
+    return replace(worst, method=method, error_bound=error, searched=max(searched, default=None))
 
 
 def _bounded(value: float) -> Found:

@@ -6,7 +6,8 @@ a draw from ``size`` labels, of which ``known`` are known ones and N1 are unknow
 
     m ~ Binomial(trials, rate),   k ~ Binomial(m, (N1 + known) / size)
 
-and, with P where the victim holds 0 and P' where she holds 1, delta(epsilon) of the pair is
+(where some draws are seen for sure, as colluders see their own, m is Binomial(sure, sure_rate) more). With P where the
+victim holds 0 and P' where she holds 1, delta(epsilon) of the pair is
 sum_m P(m) sum_k max(0, P'_m(k) - e^epsilon P_m(k)), and the same with P and P' exchanged.
 
 **All m at the cost of one.** Leaving out one report at random turns P_m into P_(m-1):
@@ -34,7 +35,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats, Window, mixed, noisy_ones, pmf, window
+from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, noisy_ones
 
 # Mass of the smallest m counted as one m: moves delta by this relative amount at most (delta_m grows with m).
 _FEW = 1e-9
@@ -66,6 +67,8 @@ class Reports:
     alpha: float
     others_alpha: float
     known: int = 0
+    sure: int = 0
+    sure_rate: float = 1.0
 
     def rows(self, first: int, last: int, tail: float) -> "Rows":
         """The pairs with n1 = first..last, each exact up to ``tail``."""
@@ -74,9 +77,19 @@ class Reports:
     def revealed(self, hidden: int) -> "Reports":
         """The same view by someone who also knows all about all others but ``hidden`` of them."""
         size = self.size - (self.others - hidden)
-        return Reports(
-            hidden, size, self.trials, self.rate * size / self.size, self.alpha, self.others_alpha, self.known
+        share = size / self.size
+        return replace(
+            self,
+            others=hidden,
+            size=size,
+            rate=self.rate * share,
+            sure_rate=self.sure_rate * share if self.sure else 1.0,
         )
+
+    @property
+    def draws(self) -> Draws:
+        """How many reports arrive: m."""
+        return Draws(self.trials, self.rate, self.sure, self.sure_rate)
 
     def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> "Rows":
         """A pair for each block first..last, at least as far apart as the pair of each n1 in it."""
@@ -85,16 +98,18 @@ class Reports:
 
     def cost(self, rows: int) -> float:
         """Elementary steps to build and compare a batch of so many rows, roughly."""
-        sent = 15 * math.sqrt(self.trials * self.rate * (1 - self.rate)) + 1
+        varied = self.trials * self.rate * (1 - self.rate) + self.sure * self.sure_rate * (1 - self.sure_rate)
+        sent = 15 * math.sqrt(varied) + 1
         unknown = 15 * math.sqrt(self.others * self.others_alpha * (1 - self.others_alpha)) + 2
-        received = 15 * math.sqrt(self.trials * self.rate / 4) + 2
+        received = 15 * math.sqrt((self.trials * self.rate + self.sure * self.sure_rate) / 4) + 2
         return received * (2 * unknown + rows * (sent + unknown / 16))
 
     def smaller(self) -> "Reports | None":
         """A cluster that is a hundred times smaller, whose epsilon is about ten times larger."""
         if self.others < _LARGE:
             return None
-        return replace(self, others=self.others // 100, size=self.others // 100 + 1, trials=self.trials // 100)
+        few = self.others // 100
+        return replace(self, others=few, size=few + 1, trials=self.trials // 100, known=0, sure=self.sure // 100)
 
 
 def covers(members: Sequence[tuple[Reports, int, int]], tail: float) -> "Rows":
@@ -113,8 +128,10 @@ class Rows:
 
     def __init__(self, members: Sequence[tuple[Reports, int, int]], tail: float, few_mass: float = _FEW) -> None:
         self.missing = 9 * tail
-        sent = [window(reports.trials, reports.rate, tail) for reports, _, _ in members]
-        few = [window(reports.trials, reports.rate, max(tail, few_mass)) for reports, _, _ in members]
+        sent = [reports.draws.window(tail) for reports, _, _ in members]
+        few = [reports.draws.window(max(tail, few_mass)) for reports, _, _ in members]
+        if any(reports.sure for reports, _, _ in members):
+            self.missing, few_mass = 13 * tail, 2 * few_mass
         self._sent = Window(min(each.low for each in few), max(each.high for each in sent))
         self.looseness = few_mass if self._sent.low > 0 else 0.0
         distributions = [_Unknown(*member, tail) for member in members]
@@ -136,13 +153,13 @@ class Rows:
                 self._received,
             )
             tops.append(np.split(both, 2))
-            arrive = pmf(self._sent, reports.trials, reports.rate)
-            if self._sent.low > 0 and reports.rate < 1:
+            arrive = reports.draws.masses(self._sent, tail)
+            if self._sent.low > reports.draws.least:
                 arrive[0] += few_mass
             weights.append(np.broadcast_to(arrive, (distribution.zero.shape[0], arrive.size)))
         self._zero, self._one = (np.concatenate([top[place] for top in tops]) for place in (0, 1))
         self._weights = np.concatenate(weights)
-        most = max(reports.trials for reports, _, _ in members)
+        most = max(reports.trials + reports.sure for reports, _, _ in members)
         self.rounding = 2e-14 - 2e-15 * math.log(tail) + 1e-15 * self._sent.width + 4e-18 * most
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:

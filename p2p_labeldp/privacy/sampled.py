@@ -1,9 +1,10 @@
 """Reports about fair coins: what is left of the learner's view inside the privacy blanket (``blanket``).
 
 C coins are tossed: C - 1 fair ones and one that says a with probability ``right`` or 1 - ``right``. h of them say a.
-Each of ``trials`` reports carries the toss of a given coin with probability ``rate``, so
+Each of ``trials`` reports carries the toss of a given coin with probability ``rate``, and each of ``sure`` more (which
+colluders are certain to see) with ``sure_rate``, so
 
-    x ~ Binomial(trials, rate C),   x_a ~ Binomial(x, h/C)
+    x ~ Binomial(trials, rate C) + Binomial(sure, sure_rate C),   x_a ~ Binomial(x, h/C)
 
 Let F1 and F0 be the distributions of x_a given x when the last coin says a or not. They mirror each other,
 F1(k) = F0(x - k), and F1/F0 grows with k, so the best test of one candidate against the other is a threshold t:
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats, Window, mixed, pmf, window
+from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, pmf, window
 from p2p_labeldp.privacy.blanket import Cells, flattened
 from p2p_labeldp.privacy.reports import exponential, received_window
 
@@ -34,14 +35,14 @@ _FEW = 1e-5
 class _Row:
     """F0 over a window of k at the largest x for one C, and which x to keep with which probability."""
 
-    def __init__(self, coins: int, trials: int, rate: float, tail: float, coarse: float) -> None:
-        arrive = min(1.0, rate * coins)
-        low, high = window(trials, arrive, max(tail, _FEW)).low, window(trials, arrive, tail).high
-        masses = pmf(Window(low, high), trials, arrive)
+    def __init__(self, coins: int, draws: Draws, tail: float, coarse: float) -> None:
+        mine = draws.times(coins)
+        low, high = mine.window(max(tail, _FEW)).low, mine.window(tail).high
+        masses = mine.masses(Window(low, high), tail)
         # The window is wider than it need be: what it holds says where the tail really begins.
         high -= int(np.searchsorted(np.cumsum(masses[:0:-1]), tail))
-        if low > 0 and arrive < 1:
-            masses[0] += _FEW
+        if low > mine.least:
+            masses[0] += 2 * _FEW if mine.sure else _FEW
         # From the largest x down in steps; x = 0 says nothing.
         kept = [high]
         while kept[-1] > max(low, 1):
@@ -62,8 +63,8 @@ class Sampled:
     looseness = 1.0
     coarseness = 0.0
 
-    def __init__(self, cells: Cells, trials: int, rate: float, tail: float, coarse: float = 1.0) -> None:
-        rows = [_Row(cell.coins, trials, rate, tail, coarse) for cell in cells.cells]
+    def __init__(self, cells: Cells, draws: Draws, tail: float, coarse: float = 1.0) -> None:
+        rows = [_Row(cell.coins, draws, tail, coarse) for cell in cells.cells]
         self._tabulate(rows)
         right, weights, owner = flattened(cells.cells)
         # Every point of a cell with every x of its row, but for those that hardly ever occur together.
@@ -71,9 +72,14 @@ class Sampled:
         point, slot = np.nonzero(joint > tail / max(1, joint.size))
         self._right, self._weights = right[point], joint[point, slot]
         self._row = owner[point] * self._arrive.shape[1] + slot
-        self.missing = cells.missing + tail + 8 * tail * float(weights.sum())
+        self.missing = cells.missing + tail + 11 * tail * float(weights.sum())
         steps = max((int(row.kept[0] - row.kept[-1]) for row in rows), default=0)
-        self.rounding = 1e-13 - 2e-15 * math.log(tail) + 1e-15 * (steps + self._ratio.shape[-1]) + 4e-18 * trials
+        self.rounding = (
+            1e-13
+            - 2e-15 * math.log(tail)
+            + 1e-15 * (steps + self._ratio.shape[-1])
+            + 4e-18 * (draws.trials + draws.sure)
+        )
 
     def _tabulate(self, rows: list[_Row]) -> None:
         """F1/F0 and both tail sums for each row and each kept x, by falling k down to x/2.

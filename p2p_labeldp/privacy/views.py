@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats
+from p2p_labeldp.privacy.parameters import Exchange
 from p2p_labeldp.privacy.reports import exponential
 
 
 class View(StrEnum):
-    """Who might be looking. The first eight are those of the exchange, which ``account`` knows."""
+    """Who might be looking. Those down to the relay are views of the exchange, which ``account`` knows."""
 
     LEARNER = "learner"
     PEER = "peer"
@@ -33,6 +34,7 @@ class View(StrEnum):
     AUDITOR = "auditor"
     COALITION = "coalition"
     SHUFFLE = "shuffle"
+    RELAY = "relay"
     MODEL = "model"
     CURATOR = "curator"
     SHUFFLER = "shuffler"
@@ -48,29 +50,78 @@ class ViewRecord:
     accounted: bool = True
     """Whether it is a view of the exchange."""
     closed_form: bool = False
+    """Whether its cost in the pull exchange is a formula."""
+    mixed: str = ""
+    """What it sees in the mixed exchange, where that is something else."""
+    pull: bool = True
+    """Whether there is such a party in the pull exchange."""
 
 
 RECORDS: dict[View, ViewRecord] = {
     View.LEARNER: ViewRecord("the learner", "the reports: which user sent which label, not whose label it is"),
-    View.PEER: ViewRecord("a peer", "the one answer she got to her own question, each round", closed_form=True),
+    View.PEER: ViewRecord(
+        "a peer",
+        "the one answer she got to her own question, each round",
+        closed_form=True,
+        mixed="the one label that was drawn for her, not whose it is, each round; she is no relay",
+    ),
     View.METADATA: ViewRecord(
-        "the learner with a metadata observer", "the reports, and who asked whom", closed_form=True
+        "the learner with a metadata observer",
+        "the reports, and who asked whom",
+        closed_form=True,
+        mixed="the reports, and who sent how much to whom, and when",
     ),
     View.EAVESDROPPER: ViewRecord(
-        "an eavesdropper", "every answer on the wire, and who gave it, but no report", closed_form=True
+        "an eavesdropper",
+        "every answer on the wire, and who gave it, but no report",
+        closed_form=True,
+        mixed="every packet on the wire, all of them sealed, but no report",
     ),
-    View.NETWORK: ViewRecord("a network observer", "every answer and every report on the wire", closed_form=True),
-    View.AUDITOR: ViewRecord("the auditor", "everything traced, questions to oneself included", closed_form=True),
+    View.NETWORK: ViewRecord(
+        "a network observer",
+        "every answer and every report on the wire",
+        closed_form=True,
+        mixed="every sealed packet and every report on the wire",
+    ),
+    View.AUDITOR: ViewRecord(
+        "the auditor",
+        "everything traced, questions to oneself included",
+        closed_form=True,
+        mixed="everything traced: sealed packets, the keys that were released, every draw and every report",
+    ),
     View.COALITION: ViewRecord(
-        "the learner with colluding users", "the reports, and what the colluders in the cluster know"
+        "the learner with colluding users",
+        "the reports, and what the colluders in the cluster know",
+        mixed="the reports, and what the colluders in the cluster know, some of whom may be its relays",
     ),
     View.SHUFFLE: ViewRecord("a shuffled view", "the noisy labels of the whole cluster without their owners"),
+    View.RELAY: ViewRecord(
+        "a relay",
+        "the noisy labels of the whole cluster without their owners, her own with it, and every draw",
+        pull=False,
+    ),
     View.MODEL: ViewRecord("whoever sees the model", "the fitted model, every iterate of it", accounted=False),
     View.CURATOR: ViewRecord("the curator", "every label that is handed over, with its owner", accounted=False),
     View.SHUFFLER: ViewRecord("the shuffler", "every noisy label, with its owner", accounted=False),
     View.USER_HOST: ViewRecord("a user host", "the answers that its own users got, and the model", accounted=False),
 }
-VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted)
+VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted and record.pull)
+"""Of the pull exchange."""
+MIXED_VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted)
+"""Of the mixed exchange."""
+
+
+def views_of(exchange: str) -> tuple[View, ...]:
+    """The views of an exchange, which ``account`` knows."""
+    return MIXED_VIEWS if exchange == Exchange.MIXED else VIEWS
+
+
+def sees(view: View, exchange: str) -> str:
+    """What a view sees in an exchange, in words."""
+    record = RECORDS[view]
+    return record.mixed if exchange == Exchange.MIXED and record.mixed else record.sees
+
+
 CLOSED_FORM = tuple(view for view, record in RECORDS.items() if record.closed_form)
 
 

@@ -4,7 +4,8 @@ import pytest
 from accounting import accounted
 
 from p2p_labeldp.privacy import Parameters, account
-from p2p_labeldp.privacy.coalition import Mixed, _Honest, coalition, hidden_chance, known_users
+from p2p_labeldp.privacy.coalition import _Honest, coalition, hidden_chance, known_users
+from p2p_labeldp.privacy.mixture import Mixture
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.views import LocalNoise, chance_seen
 
@@ -44,7 +45,8 @@ def test_the_bound_for_large_groups_is_above_the_exact_value_of_small_ones(collu
     assert isinstance(family.hidden, _Honest)
     size, seen = hidden_chance(n, colluders, 1, 1e-4)
     left = n - colluders - size
-    bound = Mixed(Reports(left - 1, left, n - colluders, theta * left / n, alpha, alpha), seen, noise)
+    reports = Reports(left - 1, left, n - colluders, theta * left / n, alpha, alpha)
+    bound = Mixture(((1 - seen, reports),), seen, noise)
     for epsilon in (0.1, 0.5, 1.0):
         small = family.rows(0, n - colluders - 1, 1e-14).deltas(epsilon).max()
         large = bound.rows(0, left - 1, 1e-14).deltas(epsilon).max()

@@ -8,6 +8,7 @@ import pytest
 from accounting import accounted
 from scipy import stats
 
+from p2p_labeldp.privacy.binomial import Draws
 from p2p_labeldp.privacy.concealed import Concealed, Unknown
 from p2p_labeldp.privacy.pairs import solve
 from p2p_labeldp.privacy.views import LocalNoise
@@ -17,7 +18,7 @@ TAIL = 1e-18
 
 def concealed(users, labels, alpha, theta, rounds=1):
     noise = LocalNoise.flip(alpha, labels)
-    return Concealed(Unknown(users - 1, users * rounds, theta / users, labels, noise), TAIL)
+    return Concealed(Unknown(users - 1, Draws(users * rounds, theta / users), labels, noise), TAIL)
 
 
 SMALL = [(2, 3), (3, 3), (4, 3), (3, 4)]

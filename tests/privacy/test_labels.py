@@ -10,6 +10,7 @@ from scipy import stats
 
 from p2p_labeldp.privacy import calibrate
 from p2p_labeldp.privacy.attained import Counting
+from p2p_labeldp.privacy.binomial import Draws
 from p2p_labeldp.privacy.blanket import Blanket, Shuffled
 from p2p_labeldp.privacy.sampled import Sampled
 from p2p_labeldp.privacy.views import LocalNoise
@@ -216,7 +217,7 @@ def test_the_likelihood_ratio_test_of_simulated_runs_keeps_to_the_account():
 def test_thresholds_find_what_summing_every_outcome_finds():
     noise = LocalNoise.flip(0.5, 6)
     cells = Blanket.of(60, 6, noise).cells(1e-14)
-    for pairs in (Sampled(cells, 61, 0.8 / 61, 1e-14), Shuffled(cells, 1e-14)):
+    for pairs in (Sampled(cells, Draws(61, 0.8 / 61), 1e-14), Shuffled(cells, 1e-14)):
         for epsilon in (0.0, 0.2, 0.8):
             summed = sum(np.maximum(one - math.exp(epsilon) * zero, 0).sum() for zero, one in pairs.walk())
             assert pairs.deltas(epsilon)[0, 0, 0] == pytest.approx(summed, rel=1e-8, abs=1e-12)
@@ -228,7 +229,7 @@ def test_coarser_pieces_only_raise_delta(alpha):
     fine, coarse = blanket.cells(1e-14), blanket.cells(1e-14, 8.0)
     assert sum(len(cell.right) for cell in coarse.cells) < sum(len(cell.right) for cell in fine.cells) / 2
     for epsilon in (0.0, 0.03, 0.1):
-        few, many = (Sampled(cells, 501, 1 / 501, 1e-14).deltas(epsilon).max() for cells in (fine, coarse))
+        few, many = (Sampled(cells, Draws(501, 1 / 501), 1e-14).deltas(epsilon).max() for cells in (fine, coarse))
         assert few <= many * (1 + 1e-9) + 1e-12
 
 
