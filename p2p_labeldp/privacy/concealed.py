@@ -250,8 +250,10 @@ def _exposures(unknown: Unknown, group: _Group, tail: float, coarse: float) -> t
             pieces.append(_Piece(others - end, chance, exposed, points[likely > 0], likely[likely > 0]))
             widest = max(widest, end - start)
         start = end + 1
-    rate, sure_rate = (each / (1 - widest * each) for each in (group.draws.rate, group.draws.sure_rate))
-    return pieces, group.draws._replace(rate=rate, sure_rate=sure_rate if group.draws.sure else 1.0)
+    draws = group.draws._replace(rate=group.draws.rate / (1 - widest * group.draws.rate))
+    if draws.sure:
+        draws = draws._replace(sure_rate=draws.sure_rate / (1 - widest * draws.sure_rate))
+    return pieces, draws
 
 
 class _Tables(NamedTuple):

@@ -42,7 +42,7 @@ def test_the_bound_for_large_groups_is_above_the_exact_value_of_small_ones(collu
     n, alpha, theta, noise = 30, 0.1, 0.7, LocalNoise.flip(0.1, 2)
     family, exact = coalition(n, colluders, alpha, theta, 1, noise, 1e-4)
     assert exact
-    assert isinstance(family.hidden, _Honest)
+    assert isinstance(family.parts[0][1], _Honest)
     size, seen = hidden_chance(n, colluders, 1, 1e-4)
     left = n - colluders - size
     reports = Reports(left - 1, left, n - colluders, theta * left / n, alpha, alpha)

@@ -186,7 +186,7 @@ def test_the_likelihood_ratio_test_of_simulated_runs_keeps_to_the_account():
     """Ten labels. Each of the four comparisons fails by chance once in 10^6 runs."""
     users, labels, alpha, samples, epsilon = 40, 10, 0.5, 60_000, 0.4
     noise = LocalNoise.flip(alpha, labels)
-    counting = Counting(users - 1, users, 1 / users, noise, labels, above=False)
+    counting = Counting(users - 1, Draws(users, 1 / users), noise, labels, above=False)
     size = users + 1
     rng = np.random.default_rng(5)
     held = []
