@@ -1,0 +1,226 @@
+"""The same exchange in what people would pick instead: SimPy, Mesa, asyncio queues, stock trio channels.
+
+    python benchmarks/peers.py                    10,000 users, about a minute
+    python benchmarks/peers.py --users 100000
+
+Every contestant runs the very same users, coordinator, host and learner (``p2p_labeldp.protocol``), which know nothing
+of how messages travel, and delivers what they send its own way: as many messages, and the same noisy data set, which
+is asserted. So the figures are what delivery costs, with the roles' own work, which the bare loop shows, in each of
+them. None of the others writes a trace or knows faults; ours writes every message to disk. Mesa has no messages: agents
+find what they were sent in a list at their next step.
+
+CPU time of a process for each, best of several taken in turn; ratios are to the bare loop. What is not installed is
+left out, with a line that says so: ``pip install simpy mesa``. gossipy is not among them: it trains models with torch
+inside its nodes and has no place for a message of one's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import trio
+from engines import bare_loop, simulation_of
+
+from p2p_labeldp.engines.actors import Simulation, quiet_collector
+from p2p_labeldp.mechanisms import noisy_sha256
+from p2p_labeldp.protocol.messages import Features
+
+Sent = tuple[int, int, Any]
+"""Sender, receiver, message."""
+
+
+class Exchange:
+    """The roles by address, what they say first, and how many messages are on their way."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.roles = [*simulation.users, simulation.host, None, simulation.learner, simulation.coordinator]
+        self.flying = self.delivered = 0
+
+    @property
+    def addresses(self) -> Iterable[int]:
+        return [*range(len(self.simulation.users)), -1, -2, -4]
+
+    def hellos(self) -> list[Sent]:
+        features = self.simulation.population.features
+        found = [(user.id, *user.hello(Features(features[user.id]))) for user in self.simulation.users]
+        self.flying = len(found)
+        return found
+
+    def take(self, sender: int, receiver: int, message: Any) -> list[Sent]:
+        """One message taken; what its receiver sends."""
+        said = [(receiver, to, out) for to, out in self.roles[receiver].receive(sender, message)]  # type: ignore[union-attr]
+        self.flying += len(said) - 1
+        self.delivered += 1
+        return said
+
+
+def by_asyncio(exchange: Exchange) -> None:
+    """A task and a queue for each party."""
+
+    async def main() -> None:
+        queues: dict[int, asyncio.Queue[Sent]] = {address: asyncio.Queue() for address in exchange.addresses}
+        over = asyncio.Event()
+
+        async def party(address: int) -> None:
+            mine = queues[address]
+            while True:
+                for sent in exchange.take(*await mine.get()):
+                    await queues[sent[1]].put(sent)
+                if exchange.flying == 0:
+                    over.set()
+
+        tasks = [asyncio.create_task(party(address)) for address in exchange.addresses]
+        for sent in exchange.hellos():
+            await queues[sent[1]].put(sent)
+        await over.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def by_trio(exchange: Exchange) -> None:
+    """A task and a memory channel for each party."""
+
+    async def main() -> None:
+        channels = {address: trio.open_memory_channel[Sent](float("inf")) for address in exchange.addresses}
+
+        async def party(address: int, nursery: trio.Nursery) -> None:
+            async for sent in channels[address][1]:
+                for out in exchange.take(*sent):
+                    await channels[out[1]][0].send(out)
+                if exchange.flying == 0:
+                    nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for address in exchange.addresses:
+                nursery.start_soon(party, address, nursery)
+            for sent in exchange.hellos():
+                await channels[sent[1]][0].send(sent)
+
+    trio.run(main)
+
+
+def by_simpy(exchange: Exchange) -> None:
+    """A process and a store for each party."""
+    import simpy
+
+    environment = simpy.Environment()
+    stores = {address: simpy.Store(environment) for address in exchange.addresses}
+
+    def party(address: int) -> Any:
+        mine = stores[address]
+        while True:
+            sent = yield mine.get()
+            for out in exchange.take(*sent):
+                yield stores[out[1]].put(out)
+
+    for address in exchange.addresses:
+        environment.process(party(address))
+    for sent in exchange.hellos():
+        stores[sent[1]].put(sent)
+    environment.run()  # until nobody has anything to do
+
+
+def by_mesa(exchange: Exchange) -> None:
+    """An agent for each party; at each step everyone reads what came since the last one."""
+    import mesa
+
+    class Party(mesa.Agent):  # type: ignore[misc]
+        def __init__(self, model: Any, address: int) -> None:
+            super().__init__(model)
+            self.mail: deque[Sent] = deque()
+            self.address = address
+
+        def step(self) -> None:
+            for _ in range(len(self.mail)):
+                for out in exchange.take(*self.mail.popleft()):
+                    parties[out[1]].mail.append(out)
+
+    model = mesa.Model()
+    parties = {address: Party(model, address) for address in exchange.addresses}
+    for sent in exchange.hellos():
+        parties[sent[1]].mail.append(sent)
+    while exchange.flying:
+        model.agents.do("step")
+
+
+OTHERS: dict[str, tuple[str, Callable[[Exchange], None]]] = {
+    "asyncio queues": ("asyncio", by_asyncio),
+    "SimPy": ("simpy", by_simpy),
+    "Mesa (no messages in flight)": ("mesa", by_mesa),
+    "stock trio channels": ("trio", by_trio),
+}
+BARE = "bare loop"
+OURS = {"ours, a task for each user, traced": "user", "ours, users hosted together, traced": "cluster"}
+
+
+def contest(name: str, users: int) -> dict[str, Any]:
+    """CPU seconds, messages and the digest of what the learner received."""
+    if name in OURS:
+        with tempfile.TemporaryDirectory() as folder, (Path(folder) / "trace").open("wb") as file:
+            simulation = simulation_of(users, hosting=OURS[name], seed=1, write=file.write)
+            began = time.process_time()
+            outcome = simulation.run()
+            seconds = time.process_time() - began
+        return {"seconds": seconds, "messages": sum(outcome.messages.values()), "digest": noisy_sha256(outcome.rounds)}
+    simulation = simulation_of(users)
+    exchange = Exchange(simulation)
+    if name in OTHERS:
+        importlib.import_module(OTHERS[name][0])  # which is not what is measured
+    began = time.process_time()
+    if name == BARE:
+        outcome = bare_loop(simulation)
+        return {"seconds": time.process_time() - began, "messages": None, "digest": noisy_sha256(outcome.rounds)}
+    with quiet_collector():  # for everyone, since it costs whoever has many objects a factor of two
+        OTHERS[name][1](exchange)
+    seconds = time.process_time() - began
+    return {"seconds": seconds, "messages": exchange.delivered, "digest": noisy_sha256(simulation.outcome().rounds)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=10_000)
+    parser.add_argument("--times", type=int, default=3, help="the best of so many")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(contest(arguments.one, arguments.users)))
+        return
+    names = [BARE, *OTHERS, *OURS]
+    missing = [name for name in OTHERS if importlib.util.find_spec(OTHERS[name][0]) is None]
+    best: dict[str, dict[str, Any]] = {}
+    for _ in range(arguments.times):
+        for name in names:
+            if name not in missing:
+                call = [sys.executable, __file__, "--one", name, "--users", str(arguments.users)]
+                found = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
+                if name not in best or found["seconds"] < best[name]["seconds"]:
+                    best[name] = found
+    assert len({found["digest"] for found in best.values()}) == 1, "not the same noisy data set"
+    counts = {found["messages"] for found in best.values()} - {None}
+    assert len(counts) == 1, f"not as many messages: {counts}"
+    print(f"{arguments.users:,} users, {counts.pop():,} messages, the same noisy data set from everyone")
+    for name, found in best.items():
+        ratio, each = found["seconds"] / best[BARE]["seconds"], found["seconds"] / arguments.users * 1e6
+        print(f"{name:<38} {ratio:>6.2f} times the bare loop, {each:6.1f} us a user")
+    for name in missing:
+        print(f"{name:<38} not installed: pip install {OTHERS[name][0]}")
+
+
+if __name__ == "__main__":
+    main()
