@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from p2p_labeldp.cli.scenarios import find_shipped, names
 from p2p_labeldp.scenario import Scenario, documentation, load_scenario
@@ -54,6 +53,8 @@ def progress_bar() -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

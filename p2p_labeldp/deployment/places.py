@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from p2p_labeldp.audit.folder import TRACE
 from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.errors import RequestError, RunError
 
@@ -35,6 +34,8 @@ def named(place: Path, run: str) -> Path:
 
 def trace_writer(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[Iterator[bytes]], None]:
     """Writes the trace of ``run`` into ``out``, readable by its owner alone."""
+    from p2p_labeldp.audit.folder import TRACE  # here, since user hosts need nothing of that room
+
     return lambda parts: disk.write(named(out, run()) / TRACE, parts)
 
 

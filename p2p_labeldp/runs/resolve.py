@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import MECHANISMS, Scenario, replace
@@ -88,6 +87,8 @@ def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]
             f"learner.model = {scenario.learner.model} is not allowed with {plan.kind}, which learns softmax "
             "regression itself; it must be softmax"
         )
+    from p2p_labeldp.learning import model_of  # user hosts do without
+
     model_of(scenario.learner.model)
     undone = plan.beta or (plan.parameters.alpha and scenario.learner.correct_flips)
     if undone and not plan.exchangeable and scenario.learner.l2 == 0 and scenario.learner.model == "softmax":
