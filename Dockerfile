@@ -5,7 +5,7 @@ FROM python:3.12-slim AS base
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin labeldp \
     && install -d -o 10001 -g 10001 -m 0700 \
         /certs /state /results /trace /authority \
-        /hand-out/coordinator /hand-out/learner /hand-out/auditor /hand-out/users-1 /hand-out/users-2 /hand-out/users-3
+        /study /hand-out/study /hand-out/coordinator /hand-out/learner /hand-out/auditor /hand-out/users-1 /hand-out/users-2 /hand-out/users-3
 
 # A package index or an authority of your own goes in as a build secret, and stays out of the image:
 #   docker build --secret id=pip.conf,src=FILE --secret id=ca.pem,src=FILE -t p2p-labeldp .

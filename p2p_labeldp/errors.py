@@ -1,7 +1,8 @@
-"""The two ways a request can fail; every command turns them into an exit status.
+"""The ways a request can fail; every command turns them into an exit status.
 
-``RequestError`` is the caller's fault (exit status 2) and ``RunError`` is ours or the machine's
-(exit status 3). A message that a role refuses is neither: see ``protocol.messages.Refused``.
+``RequestError`` is the caller's fault (exit status 2) and ``RunError`` is ours or the machine's (exit status 3); a
+``CheckError`` is a RunError of a run that did not fulfil what its scenario asks for (exit status 1). A message that a
+role refuses is none of these: see ``protocol.messages.Refused``.
 Messages are one line, name the field or file, and say what is allowed.
 """
 
@@ -16,3 +17,7 @@ class RequestError(ValueError):
 
 class RunError(RuntimeError):
     """The run broke after it had begun; the message names actor, virtual time, seed and cause."""
+
+
+class CheckError(RunError):
+    """The run was stopped since it does not fulfil a condition of its scenario."""

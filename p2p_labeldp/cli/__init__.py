@@ -37,8 +37,10 @@ from p2p_labeldp.cli import (
     threats,
     trace,
 )
+from p2p_labeldp.cli import next as next_
 from p2p_labeldp.cli.plugging import with_plugins
-from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.errors import CheckError, RequestError, RunError
+from p2p_labeldp.outlet import say_last
 
 _INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt with
 
@@ -64,6 +66,7 @@ app.command("predict")(predict.command)
 app.command("divide")(divide.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)
+app.command("next")(next_.command)
 app.command("scenarios")(scenarios.command)
 app.command("new")(new.command)
 app.add_typer(certs.app, name="certs", short_help=certs.app.info.help)
@@ -112,6 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except RequestError as error:
         return _say(2, str(error))
+    except CheckError as error:
+        return _say(1, str(error))
     except RunError as error:
         return _say(3, str(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -142,7 +147,7 @@ def _without_reader() -> int:
 
 
 def _say(status: int, message: str) -> int:
-    print("p2p-labeldp: " + " ".join(message.split()), file=sys.stderr)
+    say_last("p2p-labeldp: " + " ".join(message.split()))
     return status
 
 

@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
+    Away,
     Begin,
     Column,
     Declined,
@@ -34,15 +35,19 @@ from p2p_labeldp.deployment.items import (
     Join,
     Noise,
     Over,
+    Progress,
     Quiet,
     Ready,
+    Stuck,
     Traced,
+    Unreached,
     Written,
     decode_column,
+    decode_users,
     encode_column,
 )
 from p2p_labeldp.deployment.parts import EPOCH, SINGLES, Log, Part, Shares
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
 from p2p_labeldp.privacy import Exchange
@@ -85,11 +90,12 @@ class Phase(StrEnum):
 GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = Phase
 
 TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
-    GATHERING: (MEETING, LEAVING),  # the latter where data differ
+    # LEAVING before the end: data differ, hosts or users are too few, or nobody can do without a node that is away.
+    GATHERING: (MEETING, LEAVING),
     MEETING: (RUNNING, LEAVING),
-    RUNNING: (CLOSING,),
-    CLOSING: (TRACING,),
-    TRACING: (WRITING,),
+    RUNNING: (CLOSING, LEAVING),
+    CLOSING: (TRACING, LEAVING),
+    TRACING: (WRITING, LEAVING),
     WRITING: (LEAVING,),
     LEAVING: (),
 }
@@ -98,8 +104,13 @@ TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
 class CoordinatorPart(Part):
     address = COORDINATOR
 
-    def __init__(self, key: str, log: Log, scenario: Scenario, name: str, root: bytes = b"") -> None:
-        """``name`` is the run's; ``root`` is what its nonces of the mixed exchange are made from."""
+    def __init__(
+        self, key: str, log: Log, scenario: Scenario, name: str, root: bytes = b"", expected: Sequence[str] = ()
+    ) -> None:
+        """``name`` is the run's; ``root`` is what its nonces of the mixed exchange are made from.
+
+        ``expected`` are names, or keys, of hosts that may join.
+        """
         super().__init__(key, log, scenario)
         self._root = root
         self._holders: dict[int, list[str]] = {}  # by cluster, the hosts of its users
@@ -116,6 +127,11 @@ class CoordinatorPart(Part):
         self._noise: Noise | None = None
         self._noise_said = False
         self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
+        self._expected = expected
+        self._never_joined: list[str] = []
+        self._away_said: frozenset[int] = frozenset()
+        self._progress_told: Progress | None = None
+        self._unreached: dict[str, set[str]] = {}  # by host, whom it could not reach
         self._kinds: dict[str, int] = {}
         self._closed = 0
         deployment = scenario.deployment
@@ -141,7 +157,8 @@ class CoordinatorPart(Part):
     @property
     def limit(self) -> float | None:
         deployment = self._scenario.deployment
-        if self.phase == GATHERING and self._joined and deployment.hosts == 0:
+        enough = len(self._joined) >= max(1, deployment.minimum_hosts)
+        if self.phase == GATHERING and enough and deployment.hosts == 0:
             return deployment.settle
         if self.phase == RUNNING and self.role is not None:
             return self.role.limit
@@ -179,6 +196,15 @@ class CoordinatorPart(Part):
         """Whether a user host is one of this run, or may still become one."""
         return self.phase == GATHERING or key in self._joined
 
+    def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
+        if self.role is not None and self.role.away and self.phase == RUNNING:
+            assert self.shares is not None
+            for place in sorted(self.role.away):
+                if self.shares.hosts[place].key == key:
+                    self.role.welcome(place)
+                    self._say_away()
+        super().take(key, name, clock, body, now)
+
     def hear(self, key: str, name: str, item: Item) -> None:
         if type(item) is Join:
             self._join(key, name, item)
@@ -188,6 +214,12 @@ class CoordinatorPart(Part):
             if isinstance(item, Ready):
                 self._person_rows = max(self._person_rows, item.person_rows)
             self._heard(key)
+        elif type(item) is Stuck:
+            self._excuse(key, item)
+        elif type(item) is Unreached:
+            self._take_unreached(key, name, item)
+        elif type(item) is Quiet and any(holder.key == key for holder in self._lost):
+            pass  # it is back, too late to be waited for
         elif type(item) is Traced and self.phase == TRACING:
             self.only(key, "auditor")
             self._kinds = item.kinds
@@ -203,7 +235,7 @@ class CoordinatorPart(Part):
         due = (kind, self.phase) in ((Ready, MEETING), (Quiet, CLOSING))
         return key in self._awaited and (due or (kind, self.phase, key) == (Quiet, RUNNING, "learner"))
 
-    def give_up(self) -> None:
+    def give_up(self, unreached: Sequence[str]) -> None:
         """Go on without those who stayed away, if that makes sense."""
         away = ", ".join(sorted(self._name(key) for key in self._awaited))
         limit = self._scenario.deployment.away_limit
@@ -214,22 +246,36 @@ class CoordinatorPart(Part):
         elif self.phase == RUNNING:
             assert self.role is not None
             self.log("limit", phase=self.role.phase, missing=self.role.awaited)
-            for to, message in self._and_advance(self.role.expire()):
+            try:
+                said = self.role.expire()
+            except CheckError as error:
+                self._end(error)
+                return
+            for to, message in self._and_advance(said):
                 self.send(COORDINATOR, to, message)
-        elif self._awaited & {"learner", "auditor"}:
-            raise RunError(f"{away} stayed away for {limit:g} seconds")
+        elif singles := self._awaited & {"learner", "auditor"}:
+            missing = " and ".join(self._name(key) for key in sorted(singles))
+            self._end(RunError(f"{missing} stayed away for {limit:g} seconds"))
+        elif self.phase == CLOSING and self._nobody_reached("learner"):
+            who = ", ".join(sorted(self._name(key) for key in self._unreached))
+            address = self._scenario.deployment.learner
+            self._end(RunError(f"no user host could reach the learner at {address}: not {who}"))
         else:
             self.log("away", nodes=away, phase=self.phase)
             if self.phase == CLOSING:
                 assert self.shares is not None
-                self._lost = [holder for holder in self.shares.hosts if holder.key in self._awaited]
+                self._lost += [holder for holder in self.shares.hosts if holder.key in self._awaited]
             self._awaited.clear()
             self._advance()
 
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self.role is None or self.phase not in (RUNNING, CLOSING):
             raise Refused(Fault.OUT_OF_ORDER, f"the coordinator is {self.phase}")
-        said = self.role.receive(envelope.sender, envelope.message)
+        try:
+            said = self.role.receive(envelope.sender, envelope.message)
+        except CheckError as error:
+            self._end(error)
+            return ()
         return self._and_advance(said) if said else ()
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
@@ -252,15 +298,34 @@ class CoordinatorPart(Part):
             return self._holders.get(message.cluster, [])
         return [holder.key for holder in self.shares.hosts]
 
+    def _excuse(self, key: str, item: Stuck) -> None:
+        """A host says that some of its users wait for hosts that are away."""
+        holder = None if self.shares is None else self.shares.by_key.get(key)
+        users = np.unique(decode_users(item.users))
+        if holder is None or len(users) == 0 or users[0] < holder.first or users[-1] >= holder.last:
+            raise Refused(Fault.MISDIRECTED, "a host speaks for its own users")
+        if self.role is None or self.phase != RUNNING:
+            raise Refused(Fault.OUT_OF_ORDER, f"the coordinator is {self.phase}")
+        try:
+            said = self.role.excuse(item.round, users)
+        except CheckError as error:
+            self._end(error)
+            return
+        for to, message in self._and_advance(said) if said else ():
+            self.send(COORDINATOR, to, message)
+
     def _and_advance(self, said: Iterable[Outgoing]) -> Iterator[Outgoing]:
         """What the role says; the phase changes once all of it is said."""
         self._say_noise()
+        self._say_away()
         yield from said
         self._advance()
+        self._tell_progress()
 
     def _go(self, phase: Phase) -> None:
         assert phase in TRANSITIONS[self.phase], f"{phase} after {self.phase}"
         self.phase = phase
+        self._tell_progress()
 
     # Gathering and meeting.
 
@@ -282,11 +347,16 @@ class CoordinatorPart(Part):
 
     def _deal(self) -> None:
         """Ids for everyone's users; a host that never came has none."""
+        self._note_never_joined()
         hosts, schema = self._gathering.holders(), self._scenario.data.schema
         users = hosts[-1].last
         count = self._scenario.clusters.count
         if self._scenario.clusters.method == "kmeans" and count > users:
-            self._end(f"clusters.count = {count} is not allowed; it must be at most the users, {users}", request=True)
+            why = f"clusters.count = {count} is not allowed; it must be at most the users, {users}"
+            self._end(RequestError(why))
+            return
+        if short := self._shortage(len(hosts), users):
+            self._end(CheckError(short))
             return
         self.directory = Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts)
         self.shares = Shares(self.directory)
@@ -297,12 +367,53 @@ class CoordinatorPart(Part):
             self.say(key, self.directory)
         self.log("dealt", hosts=len(hosts), users=users)
 
-    def _end(self, reason: str, *, request: bool = False) -> None:
-        """Before anything is released: everyone is told why, and goes; ``request``: what was asked for is wrong."""
+    def _shortage(self, hosts: int, users: int) -> str:
+        """What the scenario asks for and these do not fulfil; empty where there is nothing."""
+        wanted = self._scenario.deployment
+        if hosts < wanted.minimum_hosts:
+            who = f" ({', '.join(self._missing_hosts)})" if self._missing_hosts else ""
+            return f"{hosts} user hosts take part; deployment.minimum_hosts is {wanted.minimum_hosts}{who}"
+        if users < wanted.minimum_users:
+            return f"{users} users take part; deployment.minimum_users is {wanted.minimum_users}"
+        return ""
+
+    def _require_enough(self, users: NDArray[np.int64]) -> None:
+        assert self.shares is not None
+        if short := self._shortage(len(self.shares.holders_of(users)), len(users)):
+            raise CheckError(short)
+
+    def _note_never_joined(self) -> None:
+        """Hosts that were expected, by name where there is a list."""
+        came = {*self._joined, *(name for name, _ in self._joined.values())}
+        wanted = self._scenario.deployment.hosts or len(self._expected)
+        lacking = wanted - len(self._joined)
+        if lacking > 0:
+            self._never_joined = [name for name in self._expected if name not in came]
+            self._never_joined = self._never_joined or [f"{lacking} of {wanted} hosts that never joined"]
+            self.log("away", nodes=", ".join(self._never_joined), phase=self.phase)
+
+    def _take_unreached(self, key: str, name: str, item: Unreached) -> None:
+        known = {"learner", "auditor"} if self.shares is None else {"learner", "auditor", *self.shares.by_key}
+        if self.shares is None or key not in self.shares.by_key or not known.issuperset(item.keys):
+            raise Refused(Fault.MISDIRECTED, "a host of the run tells whom of it it cannot reach")
+        told = self._unreached.setdefault(key, set())
+        for other in sorted(set(item.keys) - told):
+            self.log("unreached", host=name, peer=self._name(other))
+        told.update(item.keys)
+
+    def _nobody_reached(self, node: str) -> bool:
+        """Whether every host says so that might still be waited for."""
+        assert self.shares is not None
+        lost = {holder.key for holder in self._lost}
+        return all(node in self._unreached.get(key, ()) for key in self.shares.by_key if key not in lost)
+
+    def _end(self, why: RequestError | RunError) -> None:
+        """Before the run's end: everyone is told why, and goes."""
         self._go(LEAVING)
-        self.failure, self.wrong_request = reason, request
+        self.failure = why
+        status: Literal[1, 2, 3] = 1 if isinstance(why, CheckError) else 2 if isinstance(why, RequestError) else 3
         for key in [*self._joined, "learner", "auditor"]:
-            self.say(key, Ended(reason[:MAX_REASON], request))
+            self.say(key, Ended(str(why)[:MAX_REASON], status))
         self.over = True
 
     def _take_column(self, key: str, part: Column) -> None:
@@ -351,7 +462,7 @@ class CoordinatorPart(Part):
         assert self.directory is not None
         assert self.shares is not None
         if found := self._shared_people():
-            self._end(found, request=True)
+            self._end(RequestError(found))
             return
         users = self.directory.users
         settings, network = self._scenario.mechanism, self._scenario.network
@@ -371,6 +482,8 @@ class CoordinatorPart(Part):
             # The flips are worked out for the clusters that came about, so that each of them keeps it if all take part.
             target=(lambda size: True) if settings.epsilon > 0 else None,
         )
+        self.role.hosts = [(holder.first, holder.last) for holder in self.shares.hosts]
+        self.role.require = self._require_enough
         if self._scenario.defences.check_assignment:
             self.role.centres = self._plan.centres
         self._go(RUNNING)
@@ -398,12 +511,33 @@ class CoordinatorPart(Part):
         for holder in self.shares.hosts:
             self.say(holder.key, self._noise)
 
+    def _tell_progress(self) -> None:
+        """To everyone, when a stage is over: the phase, and the rounds that are closed."""
+        found = Progress(self.phase, self._closed, self._scenario.mechanism.rounds)
+        if self.phase != MEETING and found != self._progress_told and self.shares is not None:
+            self._progress_told = found
+            for key in [*(holder.key for holder in self.shares.hosts), "learner", "auditor"]:
+                self.say(key, found)
+
+    def _say_away(self) -> None:
+        """To the others, before the next round: whose users they need not wait for."""
+        assert self.role is not None
+        assert self.shares is not None
+        if self.role.away == self._away_said:
+            return
+        self._away_said = self.role.away
+        keys = [self.shares.hosts[place].key for place in sorted(self.role.away)]
+        for holder in self.shares.hosts:
+            if holder.key not in keys:
+                self.say(holder.key, Away(keys))
+
     # Seeing it to its end.
 
     def _advance(self) -> None:
         """Take whatever steps are due."""
         if self.phase == RUNNING and self.role is not None and self.role.finished:
             self._go(CLOSING)
+            self._lose_those_away()
             self.log("exchanged", missing=len(self._missing_users()))
         if self._awaited:
             return
@@ -424,6 +558,15 @@ class CoordinatorPart(Part):
                 self.say(key, Over())
             self.over = True
 
+    def _lose_those_away(self) -> None:
+        """Hosts of which nobody took part in the last round have been waited for: once is enough."""
+        assert self.role is not None
+        assert self.shares is not None
+        self._lost = [self.shares.hosts[place] for place in sorted(self.role.away)]
+        self._awaited -= {holder.key for holder in self._lost}
+        if self._lost:
+            self.log("away", nodes=", ".join(self._missing_hosts), phase=self.phase)
+
     def _tell_facts(self) -> None:
         assert self.role is not None
         noise = self._noise or Noise(self._scenario.mechanism.alpha, self._scenario.privacy.delta)
@@ -441,6 +584,11 @@ class CoordinatorPart(Part):
                 self._plan.merged,
                 noise.alpha,
                 noise.delta,
+                [
+                    (self._name(key), self._name(other))
+                    for key, found in self._unreached.items()
+                    for other in sorted(found)
+                ],
                 self.role.withheld,
                 self._person_rows,
             ),
@@ -455,7 +603,7 @@ class CoordinatorPart(Part):
 
     @property
     def _missing_hosts(self) -> list[str]:
-        return sorted(holder.name for holder in self._lost)
+        return sorted(holder.name for holder in self._lost) + self._never_joined
 
     def _name(self, key: str) -> str:
         return self._joined[key][0] if key in self._joined else f"the {key}"

@@ -17,12 +17,12 @@ import msgspec
 import trio
 
 from p2p_labeldp.deployment.invitations import NotYet, Register, check_token, read_secret, read_token
-from p2p_labeldp.deployment.limiter import ConnectionLimiter
 from p2p_labeldp.deployment.parts import Log
 from p2p_labeldp.deployment.signing import make_request, own_key_digest, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
+from p2p_labeldp.network.limiter import ConnectionLimiter, LineLimiter
 from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
 from p2p_labeldp.protocol.messages import Refused
 
@@ -110,7 +110,7 @@ async def serve_enrolment(
     own = Credentials.load(certificates)
     context = own.server
     context.verify_mode = ssl.CERT_OPTIONAL
-    limiter = ConnectionLimiter(LIMIT, MOST)
+    limiter, strangers = ConnectionLimiter(LIMIT, MOST), LineLimiter(log)
     network = sockets or TcpSockets()
 
     async def exchange(stream: trio.abc.Stream) -> None:
@@ -129,10 +129,11 @@ async def serve_enrolment(
                     answer, site = Rejected(refused.detail), ""
                 event = {Enrolled: "enrolled", Waits: "approval", Rejected: "refused"}[type(answer)]
                 reason = {} if isinstance(answer, Enrolled) else {"reason": answer.reason}
-                log(event, address=address, kind="enrolment", **({"host": site} if site else {}), **reason)
+                told = log if isinstance(answer, Enrolled) else strangers  # who asks for approval asks again and again
+                told(event, address=address, kind="enrolment", **({"host": site} if site else {}), **reason)
                 await _write(tls, msgspec.msgpack.encode(answer))
         except (*_LOST, ValueError, RecursionError) as error:
-            log("refused", address=address, kind="enrolment", fault=type(error).__name__)
+            strangers("refused", address=address, kind="enrolment", fault=type(error).__name__)
         except RunError as error:  # of ours: the authority's folder
             log("failed", address=address, kind="enrolment", reason=str(error))
         finally:

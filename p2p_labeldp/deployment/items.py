@@ -68,10 +68,16 @@ class Declined(Item, frozen=True, tag="declined"):
 
 
 class Ended(Item, frozen=True, tag="ended"):
-    """The coordinator ends the run before it has begun."""
+    """The coordinator ends the run: before it has begun, or, where it is short of hosts or users, later."""
 
     reason: str
-    request: bool = False  # whether what was asked for was wrong
+    status: Literal[1, 2, 3] = 3  # what nodes end with
+
+
+class Unreached(Item, frozen=True, tag="unreached"):
+    """A user host has waited for a connection to these nodes, and there is none."""
+
+    keys: list[Name]
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -82,6 +88,27 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     address: Name
     first: Index
     last: Index
+
+
+class Progress(Item, frozen=True, tag="progress"):
+    """How far the run is, for whoever looks at a node: ``done`` of ``total``. Nothing in it depends on a label."""
+
+    phase: Name
+    done: Count
+    total: Count
+
+
+class Away(Item, frozen=True, tag="away"):
+    """Hosts of which nobody took part in the round that was closed: whoever asks their users need not be waited for."""
+
+    keys: list[Name]
+
+
+class Stuck(Item, frozen=True, tag="stuck"):
+    """Users (int64 little-endian) of a host who asked one that is away, or that this host cannot reach, in a round."""
+
+    round: Count
+    users: bytes
 
 
 class Directory(Item, frozen=True, tag="directory"):
@@ -165,6 +192,7 @@ class Facts(Item, frozen=True, tag="facts"):
     merged: Count
     alpha: float
     delta: float
+    unreached: list[tuple[Name, Name]] = []  # (a host, a node that it could not reach)
     withheld: list[Count] = []  # clusters that released nothing, since they would not keep the target
     person_rows: Count = 1  # the most rows of one person
 
@@ -178,8 +206,8 @@ class Over(Item, frozen=True, tag="over"):
 
 
 AnyItem = (
-    Mail | Records | Join | Declined | Ended | Directory | Column | Ready | Begin | Examples | Wanted | Noise | Quiet
-    | Finish | Traced | Facts | Result | Written | Over
+    Mail | Records | Join | Declined | Ended | Progress | Unreached | Away | Stuck | Directory | Column | Ready | Begin
+    | Examples | Wanted | Noise | Quiet | Finish | Traced | Facts | Result | Written | Over
 )  # fmt: skip
 
 
@@ -234,9 +262,19 @@ def encode_column(name: Literal["clusters", "missing", "people"], values: NDArra
 
 def decode_column(part: Column) -> NDArray[np.int64]:
     """The numbers of one part of a long array, or refuse it."""
-    if len(part.values) % 8:
+    return decode_users(part.values)
+
+
+def encode_stuck(round_: int, users: Sequence[int]) -> Iterator[Stuck]:
+    for start in range(0, len(users), COLUMN_PART):
+        yield Stuck(round_, np.array(users[start : start + COLUMN_PART], dtype="<i8").tobytes())
+
+
+def decode_users(values: bytes) -> NDArray[np.int64]:
+    """Whole numbers, or refuse them."""
+    if len(values) % 8:
         raise Refused(Fault.MALFORMED, "whole numbers take 8 bytes each")
-    return np.frombuffer(part.values, dtype="<i8").astype(np.int64)
+    return np.frombuffer(values, dtype="<i8").astype(np.int64)
 
 
 def encode_records(time: float, records: Sequence[tuple[int, int, Message]]) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ for all of them before it says that it is done: no host is done before the learn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +103,7 @@ class LearnerPart(Part):
         self._quiet = True
         self.say("coordinator", Quiet())
 
-    def give_up(self) -> None:
+    def give_up(self, unreached: Sequence[str]) -> None:
         assert self._role is not None
         self.log("limit", phase="reports")
         self._role.expire()

@@ -22,9 +22,9 @@ from p2p_labeldp.audit.folder import SUMMARY, TRACE, find
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
 from p2p_labeldp.deployment.parts import require_deployable
-from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.learning import require_model
-from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.folder import RunFolder, free_name
 from p2p_labeldp.runs.results import write_summary
 from p2p_labeldp.runs.summary import Summary, read_summary
 from p2p_labeldp.scenario import Scenario, replace
@@ -32,6 +32,7 @@ from p2p_labeldp.scenario import Scenario, replace
 LAST_LINES = 5  # of a node that died
 PATIENCE = 5.0  # seconds between asking a process to stop and stopping it
 WITHHELD = 1  # status of a learner to which some clusters released nothing: results are there, the target is not kept
+SHORT = 1  # status of any other node where hosts or users are too few
 MAX_LINE = 1 << 16  # bytes of a log line; nodes write shorter ones
 
 Progress = Callable[[str, int, int], None]
@@ -132,6 +133,8 @@ class LocalDeployment:
                 for line in lines:
                     self._read(child, line.decode("utf-8", "replace"), progress)
         status = await child.process.wait()
+        if status == SHORT and child.name != "learner":
+            raise CheckError(child.last[-1].removeprefix("p2p-labeldp: "))
         if status != 0 and not (child.name == "learner" and status == WITHHELD):
             await trio.sleep(0.2)  # others may be about to say more of the same cause
             said = " | ".join(child.last) or "nothing"
@@ -184,9 +187,22 @@ def deploy(
                 trio.run(deployment.run, progress)
             except KeyboardInterrupt:
                 raise RunError("interrupted; nothing was kept") from None
+            except RunError as error:
+                raise _with_logs(error, work, out) from None
             return collect(work, folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _with_logs(error: RunError, work: Path, out: Path) -> RunError:
+    """What a node said before it died, kept beside where the run would be: the last lines are seldom all it takes."""
+    place = free_name(out.with_name(f"{out.name}-logs"))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(work / "logs", place)
+    except OSError:
+        return error
+    return type(error)(f"{error}; all logs are in {place}")
 
 
 def collect(work: Path, folder: RunFolder) -> Summary:
@@ -207,7 +223,7 @@ def collect(work: Path, folder: RunFolder) -> Summary:
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one to tell of errors that came together."""
-    for kind in (KeyboardInterrupt, RunError):
+    for kind in (KeyboardInterrupt, CheckError, RunError):
         found: BaseException | None = group.subgroup(kind)
         while isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]

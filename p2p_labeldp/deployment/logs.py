@@ -2,6 +2,7 @@
 
 Apart from the audit trace, and poorer by design: a fact is a number or a short text under one of a few
 names, none of which is a place for a label. Details of a refused message stay out, since they may quote one.
+Nobody who reads a log, or does not, can hold a node up: lines that find no room are left out, and counted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 import time
 from datetime import UTC, datetime
 from typing import TextIO
+
+from p2p_labeldp.outlet import standard_error
 
 FACTS = frozenset(
     {
@@ -33,6 +36,7 @@ class Logger:
         self.muted = False
         """While a journal is replayed: what is done again was logged the first time."""
         self._stream = stream
+        self._told = 0  # lines left out of which a line has told
 
     def __call__(self, event: str, **facts: object) -> None:
         unknown = facts.keys() - FACTS
@@ -46,6 +50,25 @@ class Logger:
         for name, value in facts.items():
             number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
             line[name] = value if number else str(value)[:MAX_TEXT]
-        stream = self._stream or sys.stderr
-        stream.write(json.dumps(line, ensure_ascii=True) + "\n")
-        stream.flush()
+        self._put(json.dumps(line, ensure_ascii=True) + "\n")
+
+    @property
+    def dropped(self) -> int:
+        """Lines that were left out."""
+        outlet = standard_error() if self._stream is None else None
+        return 0 if outlet is None else outlet.dropped
+
+    def drain(self) -> None:
+        """Before the program ends: a moment for what has not been written yet."""
+        if self._stream is None and (outlet := standard_error()) is not None:
+            outlet.drain()
+
+    def _put(self, text: str) -> None:
+        outlet = standard_error() if self._stream is None else None
+        if outlet is None:
+            stream = self._stream or sys.stderr
+            stream.write(text)
+            stream.flush()
+        elif outlet.write(text) and outlet.dropped > self._told:
+            left_out, self._told = outlet.dropped - self._told, outlet.dropped
+            self("warning", warning=f"{left_out} lines of this log were left out: whoever reads it was too slow")

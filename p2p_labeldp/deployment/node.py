@@ -16,6 +16,7 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,20 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
 from p2p_labeldp.network.addresses import EVERYWHERE, format_address, parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
-from p2p_labeldp.network.frames import Barred, Open, Parting
+from p2p_labeldp.network.frames import Barred, Bye, Open, Parting
+from p2p_labeldp.network.relay import Relay
 from p2p_labeldp.network.tls import Transport
+from p2p_labeldp.network.words import plain
 from p2p_labeldp.protocol.messages import VERSION, Fault, Refused
 from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario
 
+PROGRAM = version_of("p2p-labeldp")
 ROLES = ("coordinator", "learner", "auditor", "users")
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
 REMIND = 5.0  # seconds after which a node says for whom it still waits
 LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
+BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
 SHUNNED = "this host was refused too often"
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
 
@@ -67,7 +72,9 @@ class Node:
         enrolment: Path | None = None,
         logger: Logger | None = None,
         world: World | None = None,
+        patient: bool = False,
     ) -> None:
+        """``patient`` is a node that waits for a study to begin for as long as that takes."""
         if role not in ROLES:
             raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
         require_deployable(scenario)
@@ -100,6 +107,7 @@ class Node:
             log=self.log,
             sockets=self._world.sockets,
             chance=self._world.chance,
+            program=PROGRAM,
         )
         self._dialled: dict[str, str] = {}
         self._dropped: set[str] = set()
@@ -108,6 +116,8 @@ class Node:
         self._met: dict[str, str] = {}  # since the journal was last written
         self._misfit = ""  # why this node and the coordinator cannot work together
         self._joined = False
+        self._patient = patient
+        self._late = ""
         self._last_seen = 0.0
         self._reminded = 0.0
         self._watched = 0.0
@@ -118,6 +128,11 @@ class Node:
 
     def _require_own_journal(self, state: Path) -> None:
         """A journal is of one role and one scenario, and, which it has seen to itself, of one certificate."""
+        if (its := self.journal.fact("program", PROGRAM)) != PROGRAM:
+            raise RequestError(
+                f"--state {state}: the journal is of p2p-labeldp {its}, and this is {PROGRAM}; "
+                "finish the run with that version, or name a new folder"
+            )
         self._digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
         for name, mine in (("role", self.role), ("scenario", self._digest)):
             its = self.journal.fact(name, mine)
@@ -138,7 +153,10 @@ class Node:
             from p2p_labeldp.deployment.coordinating import CoordinatorPart
 
             run = self.journal.fact("run", self._world.entropy(8).hex())
-            return CoordinatorPart(key, self.log, scenario, run, self._root())
+            # Who was on the list when the run began, so that a node that starts again says the same.
+            listed = self.journal.fact("allowed", ",".join(sorted(self._allowed or ())))
+            expected = [name for name in listed.split(",") if name]
+            return CoordinatorPart(key, self.log, scenario, run, self._root(), expected)
         if self.role == "auditor":
             from p2p_labeldp.deployment.auditing import AuditorPart
 
@@ -215,7 +233,7 @@ class Node:
         if entry.kind == TAKEN:
             part.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
         elif entry.kind == EXPIRED:
-            part.expire(entry.time)
+            part.expire(entry.time, entry.name.split(",") if entry.name else ())
         elif entry.kind == SETTLED:
             part.settle(entry.time)
         else:
@@ -270,23 +288,44 @@ class Node:
             with _address_errors("health", deployment.health):
                 await nursery.start(serve_health, *parse_address(deployment.health), self.health, self._world.sockets)
         if self._desk is not None:
-            host, port = parse_address(deployment.enrolment)
-            if deployment.listen:  # at the same interface
-                host = parse_address(deployment.listen)[0]
             with _address_errors("enrolment", deployment.enrolment):
                 await nursery.start(
                     serve_enrolment,
-                    format_address(host, port),
+                    self._beside(deployment.enrolment),
                     self._desk,
                     self._certificates,
                     self.log,
                     self._world.sockets,
                 )
+        if self.role == "coordinator" and deployment.relay:
+            relay = Relay(self.credentials, self._may_meet, self.log, self._world.sockets)
+            with _address_errors("relay", deployment.relay):
+                await nursery.start(relay.serve, self._beside(deployment.relay))
+
+    def _beside(self, address: str) -> str:
+        """Where to listen for what others reach under this address: at the interface that this node listens at."""
+        listen = self.scenario.deployment.listen
+        host, port = parse_address(address)
+        return format_address(parse_address(listen)[0] if listen else host, port)
+
+    def _may_meet(self, caller: Identity, called: str) -> bool:
+        """Whether two hosts may meet at this node: both are of this run."""
+        hosts = {} if self._part.shares is None else self._part.shares.by_key
+        return caller.key in hosts and called in hosts and not self._part.shunned & {caller.key, called}
 
     def health(self) -> dict[str, Any]:
+        """Nothing in it depends on a label or a coin: whoever reads it may be anyone."""
         part = self._part
         return {
             "status": "ok",
+            "state": part.state,
+            "version": PROGRAM,
+            "users": 0 if part.directory is None else part.directory.users,
+            "hosts": 0 if part.directory is None else len(part.directory.hosts),
+            "rounds_closed": part.closed,
+            "rounds": self.scenario.mechanism.rounds,
+            "strangers_refused": self._transport.strangers_refused,
+            "log_lines_dropped": self.log.dropped,
             "node": self.credentials.identity.name,
             "role": self.role,
             "run": part.run,
@@ -325,7 +364,8 @@ class Node:
             if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
                 await self._do([Entry(self._world.time(), SETTLED)])
             elif now >= deadline and (not self._at_work() or now >= deadline + LONGEST_WORK):
-                await self._do([Entry(self._world.time(), EXPIRED)])
+                away = sorted(key for key in self._dialled if key not in transport.connected)
+                await self._do([Entry(self._world.time(), EXPIRED, name=",".join(away))])
                 deadline = now + (part.limit or float("inf"))
             self._watch(now)
 
@@ -333,7 +373,8 @@ class Node:
         for key, address in self._part.dials.items():
             if self._dialled.get(key) != address and key not in self._part.shunned:
                 self._dialled[key] = address
-                self._transport.connect(key, address)
+                mutual = self.role == "users" and key not in SINGLES
+                self._transport.connect(key, address, mutual=mutual, relay=self.scenario.deployment.relay)
 
     def _at_work(self) -> bool:
         """Whether the one that the coordinator waits for is there, and takes its time over the results."""
@@ -380,6 +421,12 @@ class Node:
             self._last_seen = now
         limit = 2 * self.scenario.deployment.away_limit
         refused = self._transport.refusals.get("coordinator")
+        if self._patient and self._part.directory is None:
+            self._wait_for_next(refused, now)
+            refused = None
+        if refused is not None and refused.code == Parting.JOURNAL:
+            why = f"the journal of this run is not there, or not all of it ({refused.reason}); name the folder"
+            raise RequestError(f"--state {self.journal.path.parent}: {why} that this node has run with")
         if refused is not None and refused.code.final:
             raise RequestError(f"the coordinator refuses this node: {refused.reason}")
         if self._misfit:
@@ -388,8 +435,18 @@ class Node:
             raise RunError(f"the coordinator stayed away for {limit:g} seconds")
         if now - self._reminded >= REMIND:
             self._reminded = now
+            self._transport.tell_strangers()
             away = sorted(self._name(key) for key in self._dialled if key not in connected)
             self.log("waiting", **{"for": self._part.waits_for, "missing": ", ".join(away)})
+
+    def _wait_for_next(self, refused: Bye | None, now: float) -> None:
+        """No study has begun for this node: one that is under way, or at its end, is not its own."""
+        if refused is not None and refused.code not in BETWEEN:
+            raise RequestError(f"the coordinator refuses this node: {refused.reason}")
+        self._last_seen = now
+        if refused is not None and refused.reason != self._late:
+            self._late = refused.reason
+            self.log("late", reason=f"it waits for the next study: {refused.reason}")
 
     def _name(self, key: str) -> str:
         shares = self._part.shares
@@ -439,7 +496,7 @@ class Node:
                 await trio.sleep(TICK)
         self.log("left", run=self._part.run)
         if self._part.failure:
-            raise (RequestError if self._part.wrong_request else RunError)(self._part.failure)
+            raise self._part.failure
 
     def _everyone(self) -> list[str]:
         shares = self._part.shares
@@ -475,12 +532,19 @@ class Node:
                 detail = f"{peer.name} is not on the coordinator's list of hosts that may join"
                 raise Barred(Parting.NOT_ALLOWED, Fault.MISDIRECTED, detail)
             if not part.may_join(peer.key):
-                raise Barred(Parting.DEALT, Fault.MISDIRECTED, "shares are dealt already, and this host has none")
+                rounds = self.scenario.mechanism.rounds
+                far = f"{part.closed} of {rounds} rounds are over" if part.closed else "its first round is under way"
+                detail = f"shares are dealt already, and this host has none: the study has begun, and {far}"
+                raise Barred(Parting.DEALT, Fault.MISDIRECTED, detail)
         elif not part.may_join(peer.key):
             raise Barred(Parting.NO_SHARE, Fault.MISDIRECTED, "this host has no share")
 
     def _disagreement(self, peer: Identity, opening: Open) -> Barred | None:
         """What keeps two nodes from ever working together."""
+        if opening.program != PROGRAM:
+            its = f"p2p-labeldp {plain(opening.program)}" if opening.program else "an older p2p-labeldp"
+            detail = f"{peer.name} runs {its}, and this is p2p-labeldp {PROGRAM}"
+            return Barred(Parting.VERSION, Fault.MALFORMED, detail)
         if opening.version != VERSION:
             detail = f"protocol version {opening.version}, but this is {VERSION}"
             return Barred(Parting.VERSION, Fault.MALFORMED, detail)

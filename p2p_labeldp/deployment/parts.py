@@ -15,7 +15,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
     Directory,
@@ -24,13 +27,14 @@ from p2p_labeldp.deployment.items import (
     Item,
     Mail,
     Over,
+    Progress,
     decode_item,
     encode_item,
     encode_mail,
     encode_records,
     salvage,
 )
-from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.protocol.messages import (
     ATTEMPTS,
     AUDITOR,
@@ -95,6 +99,11 @@ class Shares:
             raise Refused(Fault.MALFORMED, "the directory lists a host twice")
         self._firsts = [holder.first for holder in self.hosts]
 
+    def holders_of(self, users: NDArray[np.int64]) -> list[Holder]:
+        """Those who speak for any of these users, in order."""
+        places = np.unique(np.searchsorted(np.array(self._firsts), users, side="right") - 1).tolist()
+        return [self.hosts[place] for place in places if place >= 0]
+
     def holder_of(self, user: int) -> Holder | None:
         place = bisect_right(self._firsts, user) - 1
         if place < 0 or user >= self.hosts[place].last:
@@ -116,20 +125,19 @@ class Part:
         self.directory: Directory | None = None
         self.over = False
         """Everyone may go, this node too."""
-        self.failure = ""
-        """Why the run is over before it began; the node's last words."""
+        self.failure: RequestError | RunError | None = None
+        """Why the run is over before its end; the node's last words."""
         self.withheld: list[int] = []
         """Clusters that released nothing, since they would not keep the target; known to the learner."""
         self.asked: list[str] = []
         """Keys of the user hosts that would like to have the model; known to the learner."""
-        self.wrong_request = False
-        """Whether what was asked for is to blame for that."""
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
         self.shunned: set[str] = set()
         """User hosts that were refused too often: nothing is taken from them any more."""
         self.clock = 0
         self.now = 0.0
+        self._progress: tuple[str, int, int] | None = None
         self._said: list[tuple[str, int, bytes]] = []
         self._mail: dict[str, list[Envelope]] = {}
         self._records: list[tuple[int, int, Message]] = []
@@ -162,6 +170,11 @@ class Part:
         return "" if self.directory is None else self.directory.run
 
     @property
+    def state(self) -> Literal["waiting", "working", "over"]:
+        """Whether the run has begun, as far as this node knows."""
+        return "over" if self.over else "waiting" if self.directory is None else "working"
+
+    @property
     def closed(self) -> int:
         """How many rounds are closed, as far as this node was told."""
         return 0
@@ -187,8 +200,8 @@ class Part:
 
     @property
     def progress(self) -> tuple[str, int, int] | None:
-        """(stage, how much of it is done, how much there is), where this part knows."""
-        return None
+        """(stage, how much of it is done, how much there is): the coordinator knows, and tells the others."""
+        return self._progress
 
     @property
     def done(self) -> bool:
@@ -240,10 +253,10 @@ class Part:
         self._peer = "", ""
         self._work_off()
 
-    def expire(self, now: float) -> None:
-        """The limit has passed."""
+    def expire(self, now: float, unreached: Sequence[str] = ()) -> None:
+        """The limit has passed; ``unreached`` are the keys of those with whom there is no connection."""
         self._step(self.clock + 1, now)
-        self.give_up()
+        self.give_up(unreached)
         self._work_off()
 
     def settle(self, now: float) -> None:
@@ -266,9 +279,13 @@ class Part:
 
     def hear(self, key: str, name: str, item: Item) -> None:
         """Act on a word between nodes, or raise Refused."""
+        if type(item) is Progress:
+            self.only(key, "coordinator")
+            self._progress = item.phase, item.done, item.total
+            return
         raise Refused(Fault.MISDIRECTED, f"nobody here takes {type(item).__name__.lower()}")
 
-    def give_up(self) -> None: ...
+    def give_up(self, unreached: Sequence[str]) -> None: ...
 
     def arrived(self) -> None: ...
 
@@ -346,8 +363,8 @@ class Part:
 
     def end(self, key: str, item: Ended) -> None:
         self.only(key, "coordinator")
-        kind = RequestError if item.request else RunError
-        raise kind(f"the coordinator ended the run before it began: {item.reason}")
+        kind = {1: CheckError, 2: RequestError, 3: RunError}[item.status]
+        raise kind(f"the coordinator ended the run: {item.reason}")
 
     # Inner workings.
 

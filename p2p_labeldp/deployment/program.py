@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 
 from p2p_labeldp.data.rows import Named, Rows, read_rows
+from p2p_labeldp.deployment import studies
 from p2p_labeldp.deployment.enrolment import enrol
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
@@ -29,24 +30,23 @@ def run_node(
     Returns, of a learner, the clusters that were withheld.
     """
     settings = scenario.deployment
-    certificates = Path(settings.certs)
     logger = Logger(role)
     try:
         mine = _own_rows(role, scenario, rows, test)  # before anyone hears of this node
         if role == "users" and settings.join:
-            _get_certificate(certificates, scenario, logger)
-        node = Node(
-            role,
-            scenario,
-            certificates=certificates,
-            state=Path(settings.state),
-            place=place,
-            rows=mine,
-            enrolment=Path(settings.authority) if settings.authority else None,
-            logger=logger,
-        )
-        trio.run(node.run)
-        return node.withheld
+            _get_certificate(Path(settings.certs), scenario, logger)
+        if settings.studies == 1:
+            return _play(role, scenario, Path(settings.state), place, mine, logger)
+        withheld: list[int] = []
+        for number, state in studies.to_come(Path(settings.state), settings.studies):
+            if role == "coordinator" and number > 1:
+                logger("waiting", **{"for": f"p2p-labeldp next {settings.state}, to begin study {number}"})
+                studies.wait_for_start(Path(settings.state), number)
+            if role == "users" and number > 1:
+                logger("warning", warning=f"study {number} of the same users: what each of them costs adds up")
+            withheld += _play(role, scenario, state, studies.place_of(place, number), mine, logger, True)
+            studies.note_over(state)
+        return withheld
     except BaseExceptionGroup as group:
         raise _said(group, logger) from None
     except KeyboardInterrupt:
@@ -55,6 +55,34 @@ def run_node(
         raise
     except Exception as error:
         raise _said(BaseExceptionGroup("", [error]), logger) from None
+    finally:
+        logger.drain()
+
+
+def _play(
+    role: str,
+    scenario: Scenario,
+    state: Path,
+    place: Path | None,
+    rows: Rows | None,
+    logger: Logger,
+    patient: bool = False,
+) -> list[int]:
+    settings = scenario.deployment
+    node = Node(
+        role,
+        scenario,
+        certificates=Path(settings.certs),
+        state=state,
+        place=place,
+        rows=rows,
+        enrolment=Path(settings.authority) if settings.authority else None,
+        logger=logger,
+        patient=patient and role != "coordinator",
+    )
+    trio.run(node.run)
+    node.journal.close()  # not after an error: a thread may still be writing to it
+    return node.withheld
 
 
 def _own_rows(role: str, scenario: Scenario, rows: Path | None, test: Path | None) -> Rows | None:

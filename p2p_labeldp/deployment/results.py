@@ -131,6 +131,7 @@ def deployed_summary(
         headline=headline(table),
         curves=curves(resolved.plan, found, table),
         missing_hosts=tuple(facts.missing_hosts),
+        unreached=tuple(facts.unreached),
         seconds=round(seconds, 3),
         out=out,
     )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.items import (
+    Away,
     Begin,
     Declined,
     Directory,
@@ -30,9 +31,11 @@ from p2p_labeldp.deployment.items import (
     Quiet,
     Ready,
     Result,
+    Unreached,
     Wanted,
     encode_column,
     encode_examples,
+    encode_stuck,
 )
 from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.errors import RequestError, RunError
@@ -45,6 +48,7 @@ from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
     LEARNER,
+    Ask,
     Assignment,
     Batch,
     Done,
@@ -57,6 +61,7 @@ from p2p_labeldp.protocol.messages import (
     Outgoing,
     Refused,
     Report,
+    Roster,
     Round,
 )
 from p2p_labeldp.protocol.mixing_host import MixingHost
@@ -106,6 +111,9 @@ class UsersPart(Part):
         self._dones: dict[int, list[tuple[int, Done]]] = {}  # by round, of which the coordinator is not told yet
         self._told = -1  # the newest round of which it is
         self._clustered: dict[int, list[str]] = {}  # by cluster, the hosts of its users
+        self._away: frozenset[str] = frozenset()  # hosts that the coordinator goes on without
+        self._unreached: frozenset[str] = frozenset()  # and those that this host had no way to when it waited
+        self._stuck: dict[int, dict[int, None]] = {}  # by round, users who have asked one of those
         self.host: Host | None = None
         self.users: list[User] = []
         self._first = 0
@@ -139,15 +147,21 @@ class UsersPart(Part):
 
     @property
     def stage(self) -> object:
-        return None if self.host is None else (self.host.closed, self.limit, len(self._files))
+        return None if self.host is None else (self.host.closed, self._waits, self.done, len(self._files))
 
     @property
     def limit(self) -> float | None:
-        """Before the coordinator's limit on the round is over: what it is told then counts."""
+        """Before the coordinator's own limit is over: what it is told then counts."""
         if self._dismissed:
             return self._scenario.deployment.away_limit
-        waits = self.host is not None and self.host.closed in self._dones
-        return self._scenario.network.round_limit / 2 if waits else None
+        if self._waits:
+            return self._scenario.network.round_limit / 2
+        return self._scenario.deployment.away_limit / 2 if self.done else None
+
+    @property
+    def _waits(self) -> bool:
+        """Whether some users of this host are done with the round and others are not."""
+        return self.host is not None and self.host.closed in self._dones
 
     @property
     def done(self) -> bool:
@@ -156,6 +170,11 @@ class UsersPart(Part):
     def arrived(self) -> None:
         self._quiet = True
         self.say("coordinator", Quiet())
+
+    def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
+        if key in self._unreached:  # there is a way again
+            self._unreached -= {key}
+        super().take(key, name, clock, body, now)
 
     def hear(self, key: str, name: str, item: Item) -> None:
         if type(item) is Directory:
@@ -175,6 +194,9 @@ class UsersPart(Part):
         elif type(item) is Result:
             self.only(key, "learner")
             self._take_result(item)
+        elif type(item) is Away:
+            self.only(key, "coordinator")
+            self._away = frozenset(item.keys)
         elif type(item) is Over:
             self.only(key, "coordinator")
             self._dismissed, self.over = True, self._kept
@@ -192,6 +214,8 @@ class UsersPart(Part):
                 self.send(sender, receiver, message)
             if type(envelope.message) in (Round, Goodbye):
                 self._release()
+            elif type(envelope.message) is Roster:
+                self._dial_members(np.frombuffer(envelope.message.members, dtype="<i8"))
             return ()
         if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
             self._check_noise(envelope.message)
@@ -218,20 +242,49 @@ class UsersPart(Part):
         if type(message) is Report:
             self._reports.append((sender, message))
         elif type(message) is Done and message.round > self._told:
-            held = self._dones.setdefault(message.round, [])
-            held.append((sender, message))
-            if len(held) == len(self.users):
-                self._tell_done(message.round)
+            self._dones.setdefault(message.round, []).append((sender, message))
+            self._stuck.get(message.round, {}).pop(sender, None)
+            self._tell_if_all(message.round)
         else:
             super().send(sender, receiver, message)
+            if type(message) is Ask and self._gone and message.round > self._told:
+                self._note_stuck(sender, receiver, message.round)
 
-    def give_up(self) -> None:
-        """Some users wait for answers that may never come: say who is done, and from now on whoever is."""
+    def give_up(self, unreached: Sequence[str]) -> None:
+        """Some users wait for answers that may never come: say who is done, and from now on whoever is.
+
+        Or they are all done, and what they said does not arrive. Either way the coordinator is told whom this host
+        cannot reach.
+        """
         if self._dismissed:
             limit = self._scenario.deployment.away_limit
             raise RunError(f"the learner did not hand over the model within {limit:g} seconds; the run itself is done")
-        if self.host is not None:
+        told = [key for key in unreached if key != "coordinator"]
+        if told:
+            self.say("coordinator", Unreached(told))
+        self._unreached = frozenset(told)
+        if self.host is not None and not self.done:
             self._tell_done(self.host.closed)
+
+    def _note_stuck(self, user: int, asked: int, round_: int) -> None:
+        """Nobody need wait for a user who has asked somebody that is away; an answer in time counts all the same."""
+        assert self.shares is not None
+        holder = self.shares.holder_of(asked)
+        if holder is not None and holder.key in self._gone:
+            self._stuck.setdefault(round_, {})[user] = None
+            self._tell_if_all(round_)
+
+    def _tell_if_all(self, round_: int) -> None:
+        """All users of this host are done, or stuck."""
+        stuck = self._stuck.get(round_, {})
+        if len(self._dones.get(round_, ())) + len(stuck) == len(self.users):
+            self._tell_done(round_)
+            for part in encode_stuck(round_, sorted(stuck)):
+                self.say("coordinator", part)
+
+    @property
+    def _gone(self) -> frozenset[str]:
+        return self._away | self._unreached
 
     def _tell_done(self, round_: int) -> None:
         """That users are done is told of all at once, in the order of users: when it is told says nothing of whom."""
@@ -242,6 +295,7 @@ class UsersPart(Part):
         """Reports leave when all users of this host were told of the close, in the order of users."""
         assert self.host is not None
         self._dones.pop(self.host.closed - 1, None)  # the round was closed without them
+        self._stuck.pop(self.host.closed - 1, None)
         reports, self._reports = self._reports, []
         self._pass_on(LEARNER, reports)
 
@@ -293,8 +347,6 @@ class UsersPart(Part):
         self._begun = True
         deployment = self._scenario.deployment
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
-        # Of two hosts the one with the smaller key calls.
-        self.dials |= {other.key: other.address for other in self.shares.hosts if self.key < other.key}
         for part in encode_examples(self._first, self._features):
             self.say("learner", part)
         if not self._kept:
@@ -316,6 +368,13 @@ class UsersPart(Part):
             self._files.clear()
             self.log("written", run=self.run)
             self.over = self._dismissed
+
+    def _dial_members(self, members: NDArray[np.int64]) -> None:
+        """As few connections as the clusters need: with the hosts whose users share one with this host's."""
+        assert self.shares is not None
+        for holder in self.shares.holders_of(members):
+            if holder.key != self.key:
+                self.dials[holder.key] = holder.address
 
     def _take_noise(self, noise: Noise) -> None:
         asked = self._scenario.mechanism.epsilon

@@ -34,12 +34,16 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
 
 
 class Open(Frame, frozen=True, tag="open"):
-    """Who speaks which version of what, in which run, and how many of the other's items have arrived here."""
+    """Who speaks which version of what, in which run, and how many of the other's items have arrived here.
+
+    ``program`` came later: one that does not name itself is older than 0.2.0.
+    """
 
     version: int
     digest: Digest
     run: Name
     received: Count
+    program: Name = ""
 
 
 class Item(Frame, frozen=True, tag="item"):
@@ -64,12 +68,14 @@ class Parting(StrEnum):
     CLOSED = "closed"
     FAULT = "fault"  # something that was sent breaks the rules
     REPLACED = "replaced"  # by a newer connection
+    BESIDE = "beside"  # two have dialled each other at the same time, and the other connection stays
     VERSION = "version"
     SCENARIO = "scenario"
     RUN = "run"  # the peer belongs to another one
     CERTIFICATE = "certificate"  # another node has the peer's role
     NO_SHARE = "no_share"
     DEALT = "dealt"  # shares are, and the peer has none
+    JOURNAL = "journal"  # one of the two has lost what it had said or heard
     SHUNNED = "shunned"  # the peer was refused too often
     NOT_ALLOWED = "not_allowed"  # the peer is not on the list of those that may join
 
@@ -86,6 +92,7 @@ _FINAL = frozenset(
         Parting.RUN,
         Parting.CERTIFICATE,
         Parting.DEALT,
+        Parting.JOURNAL,
         Parting.SHUNNED,
         Parting.NOT_ALLOWED,
     )

@@ -4,6 +4,10 @@ Who a peer is comes from its certificate and from nothing it says: a certificate
 ``ca.pem`` signed names a role, and a peer is known by that role or, of user hosts, which are many, by the
 certificate's fingerprint. Host names play no part.
 
+Of two user hosts either may dial, since either may be behind a firewall or an address translation; the one with the
+larger key gives the other a moment first. Where both fail and there is a relay (``network.relay``) they meet there.
+Of two connections at the same time the one that the smaller key has dialled stays, so that both agree.
+
 A connection is a passing thing, a link (``network.links``) is not. Both sides open with how much of the
 other's stream they have and go on from there; so the answer to anything odd (a gap, garbage, silence, a peer
 too slow to keep up with) is always the same: say why, drop the connection, and let whoever dialled try again.
@@ -42,7 +46,9 @@ from p2p_labeldp.network.frames import (
     decode,
     pack,
 )
+from p2p_labeldp.network.limiter import LineLimiter
 from p2p_labeldp.network.links import OVERHEAD, Link
+from p2p_labeldp.network.relay import call
 from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
 from p2p_labeldp.network.words import plain, whence, why
 from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
@@ -64,6 +70,7 @@ class Timing:
     silence: float = 10.0  # several pings lost
     frame: float = 10.0  # for the largest frame, 1 MiB, this asks for 100 kB a second
     write: float = 15.0  # for one batch; longer than a frame, so that the receiver is the one to complain
+    grace: float = 1.0  # that the one of two hosts with the larger key gives the other
     pause: float = 0.05  # before dialling again; doubles while that is no use, and is cut by up to half at random
     longest_pause: float = 2.0
     max_pending: int = 256  # connections not admitted yet, the oldest of which makes room for one more
@@ -83,8 +90,9 @@ class Arrival(NamedTuple):
 class _Connection:
     """One connection with a peer that has been admitted."""
 
-    def __init__(self, peer: _Peer, stream: Secured, reader: FrameReader, frames: list[bytes]) -> None:
+    def __init__(self, peer: _Peer, dialler: str, stream: Secured, reader: FrameReader, frames: list[bytes]) -> None:
         self.peer, self.stream, self.reader = peer, stream, reader
+        self.dialler = dialler  # the key of whoever has dialled
         self.frames = frames  # that came in one piece with the peer's Open
         self.up = False  # whether it has admitted us too
         self.ended = ""  # why it is over
@@ -115,6 +123,8 @@ class _Peer:
         self.link = Link()
         self.received = 0  # items that the node has received: all that were taken, up to the last time it asked
         self.address: Address | None = None  # where to dial
+        self.grace = 0.0  # seconds that the peer has to dial us first
+        self.relay = ""  # where to meet it otherwise
         self.connection: _Connection | None = None
         self.noted: tuple[str, str] | None = None  # what was last logged of attempts, so as not to repeat it
 
@@ -131,16 +141,20 @@ class Transport:
         timing: Timing | None = None,
         sockets: Sockets | None = None,
         chance: Callable[[], float] = random.random,
+        program: str = "",
     ) -> None:
+        """``program`` is the version that peers are told."""
         self.refusals: dict[str, Bye] = {}
         """Why a peer left or would not have us, until it does."""
         self._credentials = credentials
         self._greeting = greeting
         self._admit = admit
         self._log = log
+        self._strangers = LineLimiter(log)
         self._timing = timing or Timing()
         self._sockets = sockets or TcpSockets()
         self._chance = chance
+        self._program = program
         self._peers: dict[str, _Peer] = {}
         self._pending: dict[trio.CancelScope, None] = {}  # oldest first
         self._arrivals: list[Arrival] = []
@@ -166,9 +180,12 @@ class Transport:
             task_status.started(self._sockets.place_of(listeners[0]))
             await trio.serve_listeners(self._answer, listeners)
 
-    def connect(self, key: str, address: str) -> None:
-        """Keep a connection to that peer up from our side."""
+    def connect(self, key: str, address: str, *, mutual: bool = False, relay: str = "") -> None:
+        """Keep a connection to that peer up from our side; ``mutual`` says that it does the same from its own."""
         peer, place = self._peer(key), parse_address(address)
+        if mutual:
+            peer.grace = 0.0 if self._credentials.identity.key < key else self._timing.grace
+            peer.relay = relay
         if peer.address != place:
             peer.address = place
             if self._nursery is not None:
@@ -290,13 +307,18 @@ class Transport:
             where = format_address(*self._sockets.origin_of(socket))
         except OSError:
             where = "someone who is gone"
-        await self._attend(socket, where, None)
+        await self._attend(socket, where, None, server_side=True)
 
     async def _dial(self, peer: _Peer, address: Address) -> None:
         """Keep trying for as long as this is the address to dial."""
         timing, where = self._timing, format_address(*address)
         pause = timing.pause
+        await trio.sleep(peer.grace)
         while peer.address is address:
+            if peer.connection is not None:  # the peer was first
+                await peer.connection.over.wait()
+                await trio.sleep(peer.grace)
+                continue
             useful = False
             try:
                 with trio.fail_after(timing.handshake):
@@ -304,24 +326,40 @@ class Transport:
             except (OSError, ValueError, trio.TooSlowError) as error:  # ValueError: no such name can exist
                 self._note(peer, "unreachable", where, why(error))
             else:
-                useful = await self._attend(socket, where, peer)
+                useful = await self._attend(socket, where, peer, server_side=False)
+            if not useful and peer.relay and peer.address is address and peer.connection is None:
+                useful = await self._meet_at_relay(peer)
             pause = timing.pause if useful else min(2 * pause, timing.longest_pause)
             await trio.sleep(pause * (0.5 + 0.5 * self._chance()))
 
-    async def _attend(self, socket: trio.abc.Stream, where: str, dialled: _Peer | None) -> bool:
+    async def _meet_at_relay(self, peer: _Peer) -> bool:
+        """Of two who meet there the one with the smaller key is the client."""
+        try:
+            stream = await call(self._sockets, self._credentials, peer.relay, peer.key)
+        except (*_LOST, ValueError, Refused) as error:
+            self._note(peer, "unreachable", peer.relay, f"at the relay: {why(error)}")
+            return False
+        if peer.connection is not None:  # it came by itself meanwhile
+            await trio.aclose_forcefully(stream)
+            return True
+        server_side = peer.key < self._credentials.identity.key
+        return await self._attend(stream, f"{peer.relay} (relay)", peer, server_side)
+
+    async def _attend(self, socket: trio.abc.Stream, where: str, dialled: _Peer | None, server_side: bool) -> bool:
         """One connection, from the handshake to its end; whether it was of use."""
-        context = self._credentials.server if dialled is None else self._credentials.client
-        stream = self._sockets.secure(socket, context, server_side=dialled is None)
+        context = self._credentials.server if server_side else self._credentials.client
+        stream = self._sockets.secure(socket, context, server_side)
         facts = {"address": where}
         try:
-            connection = await self._meet(stream, facts, dialled)
+            connection = await self._meet(stream, facts, dialled, server_side)
             return await self._converse(connection, facts)
         except Refused as refused:
-            self._log("refused", fault=refused.fault, reason=plain(str(refused)), **facts)
+            if not isinstance(refused, Barred) or refused.code != Parting.BESIDE:
+                self._log_of(facts)("refused", fault=refused.fault, reason=plain(str(refused)), **facts)
             await _say_goodbye(stream, _parting(refused))
         except _LOST as error:
             if dialled is None:
-                self._log("refused", reason=why(error), **facts)
+                self._log_of(facts)("refused", reason=why(error), **facts)
             else:
                 self._note(dialled, "unreachable", where, why(error))
         except Exception as error:  # a fault of ours, which must not take the other connections with it
@@ -330,7 +368,9 @@ class Transport:
             await trio.aclose_forcefully(socket)
         return False
 
-    async def _meet(self, stream: Secured, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
+    async def _meet(
+        self, stream: Secured, facts: dict[str, str], dialled: _Peer | None, server_side: bool
+    ) -> _Connection:
         """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
         limit_seconds = self._timing.handshake
         with trio.move_on_after(limit_seconds) as limit:
@@ -341,14 +381,16 @@ class Transport:
                     del self._pending[oldest]
                     oldest.cancel()
             try:
-                return await self._introduce(stream, facts, dialled)
+                return await self._introduce(stream, facts, dialled, server_side)
             finally:
                 self._pending.pop(limit, None)
         if trio.current_time() < limit.deadline:
             raise trio.TooSlowError("it made room for newer connections")
         raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
 
-    async def _introduce(self, stream: Secured, facts: dict[str, str], dialled: _Peer | None) -> _Connection:
+    async def _introduce(
+        self, stream: Secured, facts: dict[str, str], dialled: _Peer | None, server_side: bool
+    ) -> _Connection:
         await stream.handshake()
         identity = self._credentials.require_current(stream.identity())
         if dialled is not None and identity.key != dialled.key:
@@ -357,14 +399,14 @@ class Transport:
         version, digest, run = self._greeting(identity)
         received = self._peers[key].link.taken if key in self._peers else 0
         with contextlib.suppress(trio.BrokenResourceError):  # what can still be read will say why
-            await stream.send_all(pack(Open(version, digest, run, received)))
+            await stream.send_all(pack(Open(version, digest, run, received, self._program)))
         reader = FrameReader(stream, silence=self._timing.silence, frame=self._timing.frame, largest=MAX_FIRST)
         frames = await reader.read()
         if not frames:
             raise ConnectionError("the peer hung up")
         first = decode(frames[0])
         if isinstance(first, Bye):
-            if key in self._peers:
+            if key in self._peers and first.code != Parting.BESIDE:
                 self._left(self._peers[key], facts["address"], first)
             raise ConnectionError(plain(first.reason))
         if not isinstance(first, Open):
@@ -373,10 +415,18 @@ class Transport:
         if dialled is not None and dialled.address is None:
             raise ConnectionError("nobody wants it any more")
         peer = self._peer(key)
-        peer.link.resume(first.received)
+        dialler = key if server_side else self._credentials.identity.key
+        if peer.connection is not None and peer.connection.dialler < dialler and not peer.connection.ended:
+            raise Barred(Parting.BESIDE, Fault.DUPLICATE, "another connection stands")
+        try:
+            peer.link.resume(first.received)
+        except Refused as refused:
+            barred = Barred(Parting.JOURNAL, refused.fault, refused.detail)
+            self.refusals[key] = Bye(barred.code, plain(refused.detail))  # whoever of the two says it first
+            raise barred from None
         peer.identity = identity
         reader.largest = MAX_FRAME
-        connection = _Connection(peer, stream, reader, frames[1:])
+        connection = _Connection(peer, dialler, stream, reader, frames[1:])
         if peer.connection is not None:
             self._log("replaced", **facts)
             farewell = Bye(Parting.REPLACED, "a newer connection has replaced this one")
@@ -450,7 +500,8 @@ class Transport:
         for data in frames:
             frame = decode(data)
             if isinstance(frame, Bye):
-                self._left(peer, facts["address"], frame)
+                if frame.code != Parting.BESIDE:
+                    self._left(peer, facts["address"], frame)
                 connection.end(plain(frame.reason) or "the peer said goodbye")
                 return
             if not connection.up:
@@ -475,6 +526,18 @@ class Transport:
     def _left(self, peer: _Peer, where: str, bye: Bye) -> None:
         self.refusals[peer.key] = Bye(bye.code, plain(bye.reason))
         self._note(peer, "bye", where, plain(bye.reason))
+
+    def _log_of(self, facts: dict[str, str]) -> Callable[..., None]:
+        """Whoever has not shown a certificate is a stranger."""
+        return self._log if "peer" in facts else self._strangers
+
+    @property
+    def strangers_refused(self) -> int:
+        return self._strangers.count
+
+    def tell_strangers(self) -> None:
+        """Say how much was left out of the log, if anything was."""
+        self._strangers.tell()
 
     def _note(self, peer: _Peer, event: str, where: str, reason: str) -> None:
         """Log what came of an attempt, unless the one before ended in the same way."""

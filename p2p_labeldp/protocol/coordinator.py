@@ -10,6 +10,9 @@ round is closed for everyone: the learner is told whose reports count, and each 
 Where the mechanism has a target for epsilon, a cluster of which someone is missing no longer keeps it, since who
 reports then tells of whom she could ask. Such a cluster is withheld: its users report nothing from that round on.
 
+Users may be carried by hosts. A host of which nobody spoke in a round is not waited for in the next, so that one which
+stays away costs one limit; what its users say in time counts all the same.
+
 Where users check their assignment it publishes the centres of its clusters, and all rosters before anyone begins.
 
 Broadcasts are generators, so that a million assignments need not exist at once. Rounds may end and
@@ -18,7 +21,7 @@ messages may arrive while one is being sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -119,6 +122,12 @@ class Coordinator:
         """Each user's cluster, -1 for the absent; known once everyone is assigned."""
         self.centres: Centres | None = None
         """What is published so that users can check their assignment; None where they do not."""
+        self.hosts: Sequence[tuple[int, int]] = ()
+        """Where hosts carry users: the first of each and the one behind its last."""
+        self.away: frozenset[int] = frozenset()
+        """The places of hosts of which nobody was heard of in the latest stage that is over."""
+        self.require: Callable[[NDArray[np.int64]], None] | None = None
+        """Called with those who take part before anything is sent to them; whatever it raises ends the run."""
         self._cluster = cluster
         self.withheld: list[int] = []
         """Clusters that release nothing, ascending: without all of their users they do not keep the target."""
@@ -129,6 +138,7 @@ class Coordinator:
         self._heard = bytearray(users)  # hello of this user, then what she said of this round
         self._awaited = users
         self._late = np.zeros(users, dtype=np.bool_)  # missing in the round before: not waited for in this one
+        self._stuck = np.zeros(users, dtype=np.bool_)  # not waited for in this round alone
         # Cluster by cluster, so that a host hears a broadcast to one cluster all at once.
         self._present: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -184,6 +194,9 @@ class Coordinator:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
         self._present = np.flatnonzero(heard)
         self.absent = np.flatnonzero(heard == 0).tolist()
+        if self.require is not None:
+            self.require(self._present)
+        self._note_away(heard != 0, np.ones(self.users, dtype=np.bool_))
         if len(self._present) == 0:
             self._go(Event.NOBODY_CAME)
             nobody = np.zeros(self.users, dtype=np.bool_)
@@ -232,6 +245,34 @@ class Coordinator:
         self._heard = bytearray(self.users)
         self._awaited = len(self._present) - int(self._late[self._present].sum())
 
+    def excuse(self, round_: int, users: NDArray[np.int64]) -> Iterable[Outgoing]:
+        """Do not wait for these users in this round: they have asked somebody who is away. What they say counts."""
+        if self.phase != EXCHANGE or round_ != self.round:
+            return ()
+        heard = np.frombuffer(self._heard, dtype=np.uint8)
+        new = users[(heard[users] == _UNHEARD) & ~self._late[users] & (self.clusters[users] >= 0)]
+        self._late[new] = self._stuck[new] = True
+        self._awaited -= len(new)
+        return self._close() if len(new) and self._awaited == 0 else ()
+
+    def welcome(self, place: int) -> None:
+        """A host that was away is heard from again: its users are waited for."""
+        self.away -= {place}
+        if self.phase == EXCHANGE:
+            users = np.arange(*self.hosts[place])
+            unheard = np.frombuffer(self._heard, dtype=np.uint8)[users] == _UNHEARD
+            back = users[self._late[users] & unheard & (self.clusters[users] >= 0)]
+            self._late[back] = False
+            self._awaited += len(back)
+
+    def _note_away(self, heard: NDArray[np.bool_], due: NDArray[np.bool_]) -> None:
+        """Which hosts have users who were to speak, none of whom did."""
+        self.away = frozenset(
+            place
+            for place, (first, last) in enumerate(self.hosts)
+            if last > first and not heard[first:last].any() and (due[first:last].any() or place in self.away)
+        )
+
     def _done(self, sender: int, message: Done) -> Iterable[Outgoing]:
         if self.phase != EXCHANGE or message.round != self.round or self.clusters[sender] < 0:
             self._is_back(sender, message.round)
@@ -252,12 +293,16 @@ class Coordinator:
 
     def _close(self) -> Iterator[Outgoing]:
         heard = np.frombuffer(self._heard, dtype=np.uint8)
+        if self.require is not None:
+            self.require(np.flatnonzero(heard))
+        self._note_away(heard != _UNHEARD, self.clusters >= 0)
         attendance = self.attendance[-1]
         said = np.bincount(heard[self._present], minlength=len(_SAID) + 1).tolist()
         attendance.outcomes |= {outcome: said[code] for outcome, code in _SAID.items()}
         if said[_UNHEARD]:
             attendance.missing = sorted(self._present[heard[self._present] == _UNHEARD].tolist())
-        self._late[self._present] = heard[self._present] == _UNHEARD
+        self._late[self._present] = (heard[self._present] == _UNHEARD) & ~self._stuck[self._present]
+        self._stuck[:] = False
         release = heard == _REPORTS
         if self._target is not None:
             self._withhold(heard, self._target)

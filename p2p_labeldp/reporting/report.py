@@ -204,6 +204,9 @@ def _troubles(recorded: Recorded) -> Section:
         )
     if summary.missing_hosts:
         blocks.append(Note(f"Hosts that stayed away: {', '.join(summary.missing_hosts)}."))
+    if summary.unreached:
+        pairs = ", ".join(f"{host} to {other}" for host, other in summary.unreached)
+        blocks.append(Note(f"Connections that were needed and not to be had: {pairs}."))
     return Section("faults", "Outcomes, faults and who went missing", blocks)
 
 

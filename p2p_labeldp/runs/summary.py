@@ -159,6 +159,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     outcomes_by_round: tuple[dict[str, Count], ...] = ()
     missing: tuple[Count, ...] = ()
     missing_hosts: tuple[str, ...] = ()
+    unreached: tuple[tuple[str, str], ...] = ()
+    """Pairs of a host and a node that it could not reach when it needed to."""
     withheld: tuple[Count, ...] = ()
     """Clusters that released nothing, since the target no longer held for them."""
     adversaries: tuple[Adversary, ...] = ()

@@ -232,8 +232,13 @@ class Deployment:
         OneOf(("arrival", "name")),
         "the order in which user hosts get their users' ids: as they join, or by name, so that a seed repeats a run",
     )
+    minimum_hosts: int = key(0, Whole(0, 4096), "the run stops where fewer user hosts than this take part; status 1")
+    minimum_users: int = key(0, Whole(0, 2**53), "the run stops where fewer users than this take part; status 1")
     coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
     enrolment: str = key("127.0.0.1:7401", Address(), "where user hosts without a certificate enrol")
+    relay: str = key(
+        "", Address(True), "where user hosts meet that cannot reach each other, at the coordinator; empty: nowhere"
+    )
     learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
     auditor: str = key("127.0.0.1:7420", Address(), "where the auditor is reached")
     listen: str = key(
@@ -255,6 +260,9 @@ class Deployment:
     )
     approve: bool = key(False, Switch(), "a person approves every host that enrols: certs approve")
     state: str = key("", Text(), "the folder of this node's journal")
+    studies: int = key(
+        1, Whole(1, 10_000), "how many studies this node takes part in, one after another; 1: it ends with the first"
+    )
     settle: float = key(
         3.0, Number(0.1, 3600), "seconds without another host after which users are assigned to hosts, where hosts = 0"
     )

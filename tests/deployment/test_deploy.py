@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -188,6 +189,9 @@ def test_a_node_that_dies_is_named_with_what_it_said_last(
     assert said.startswith("p2p-labeldp: users-1 died with status -9; it last said: ")
     assert "listening 127.0.0.1:" in said
     assert said.count("\n") == 1
+    assert said.endswith(f"; all logs are in {tmp_path / 'run-logs'}\n")
+    assert '"listening"' in (tmp_path / "run-logs" / "users-1.jsonl").read_text(encoding="utf-8")
+    shutil.rmtree(tmp_path / "run-logs")
     nothing_is_left(tmp_path, temporary, nodes)
 
 

@@ -24,7 +24,7 @@ from p2p_labeldp.deployment.dividing import rows_of, study_of
 from p2p_labeldp.deployment.items import Item, Mail, encode_item
 from p2p_labeldp.deployment.journal import SETTLED, Entry
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.node import PROGRAM, Node
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Open, Ping, decode, pack
@@ -164,7 +164,7 @@ class Live:
     def opening(self, run: str = "", received: int = 0) -> Open:
         """What an honest node of this scenario says first."""
         digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
-        return Open(VERSION, digest, run, received)
+        return Open(VERSION, digest, run, received, PROGRAM)
 
 
 class Raw:

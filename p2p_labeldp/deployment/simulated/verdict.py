@@ -185,6 +185,8 @@ def _nobody_blamed(summary: dict[str, Any], scene: Scene, expected: _Expected) -
         if not troubled & {host, *asked, "coordinator"}:
             yield f"user {user} of {host} is missing, though nobody kept her from being heard"
     for name in summary["missing_hosts"]:
+        if name not in scene.plan.names:  # how many never joined, where there is no list of them
+            continue
         if not troubled & {name, "coordinator"}:
             yield f"{name} counts as lost, though nobody kept it from being heard"
 
