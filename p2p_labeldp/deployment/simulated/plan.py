@@ -102,6 +102,7 @@ def draw(seed: int) -> Plan:
     hosts = chance.choice((1, 2, 2, 3, 3, 4, 5))
     awaited = chance.choice((hosts, hosts, hosts, 0))
     size, groups = chance.choice((4, 6, 8)), chance.choice((1, 2, 3))
+    groups = max(groups, 2) if size < hosts else groups  # no host without a user
     settings = [
         "data.name=synthetic",
         f"data.users={size * groups}",
