@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -203,3 +204,24 @@ def test_two_hosts_with_one_person_end_with_status_2_and_write_nothing(
     assert "users-1 and users-2 have rows of one person; she may take part at one host" in last
     assert again.rpartition(",")[2] not in last
     assert not (tmp_path / "work" / "learner").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adult", "diabetes130"])
+def test_large_tables_divided_over_four_hosts_give_the_data_set_of_run_and_a_model_that_predicts_as_it_says(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = Path(os.environ.get("P2P_LABELDP_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+    if not files.is_dir():
+        pytest.skip("the original data files are not here; P2P_LABELDP_DATA can name their folder")
+    study = tmp_path / "study.toml"
+    study.write_text(f'[data]\nname = "{name}"\n[clusters]\ncount = 50\n[coins]\nseed = 0\n', encoding="utf-8")
+    expected = run(load_scenario(study), engine="vectorized", data_dir=files).summary
+    more = ["--hosts", "4", "--data-dir", str(files), "--json"]
+    assert main(["divide", str(study), *more, "--out", str(tmp_path / "divided")]) == 0
+    capsys.readouterr()
+    assert main(["deploy", str(study), *more, "--no-report", "--out", str(tmp_path / "run")]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["noisy_sha256"], summary["accuracy"]) == (expected.noisy_sha256, expected.accuracy)
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "divided" / "learner" / "test.npz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == summary["accuracy"]
