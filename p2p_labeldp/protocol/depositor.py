@@ -83,13 +83,13 @@ TRANSITIONS: dict[Step, dict[Event, Step]] = {
 }
 """What is not here does not happen: it is refused."""
 
-_FOR_RELAYS = (Deposit, Batch, Go, NoGo, Unlock, Reveal)
+_FOR_RELAYS = frozenset((Deposit, Batch, Go, NoGo, Unlock, Reveal))
 
 
 class Share:
     """A member's share in one attempt: her step, her secrets, her packet."""
 
-    __slots__ = ("attempt", "inner", "nonce", "outer", "sealed", "session", "step")
+    __slots__ = ("attempt", "inner", "nonce", "opening", "outer", "sealed", "session", "step")
 
     def __init__(self, attempt: int, secret: bytes, cipher: Cipher) -> None:
         self.attempt = attempt
@@ -97,6 +97,7 @@ class Share:
         self.nonce = secret[:NONCE]
         self.outer = cipher.secret_key(secret[NONCE:], b"outer")
         self.inner = cipher.secret_key(secret[NONCE:], b"inner")
+        self.opening = self.nonce + cipher.public_key(self.outer) + cipher.public_key(self.inner)
         self.session: Session | None = None
         self.sealed: Sealed | None = None
 
@@ -158,14 +159,10 @@ class Depositor(User):
         host = self.host
         secret = host.secrets.of(Secret.MEMBER, self.round, attempt, self.id)
         share = self._share = Share(attempt, secret, host.cipher)
-        return COORDINATOR, Commit(self.round, attempt, commitment(*self._name(share), self.id, self._opening(share)))
+        return COORDINATOR, Commit(self.round, attempt, commitment(*self._name(share), self.id, share.opening))
 
     def _name(self, share: Share) -> tuple[int, int, int]:
         return self.round, self.cluster, share.attempt
-
-    def _opening(self, share: Share) -> bytes:
-        public = self.host.cipher.public_key
-        return share.nonce + public(share.outer) + public(share.inner)
 
     # What her host tells her: each is public, and the same for all members.
 
@@ -175,7 +172,7 @@ class Depositor(User):
         place = session.place_of(self.id)
         if share is None or place is None:
             return ()  # too late: the attempt is made without her
-        opening = self._opening(share)
+        opening = share.opening
         if session.commitment_at(place) != commitment(*session.name, self.id, opening):
             raise Refused(Fault.MALFORMED, f"the commitment of user {self.id} is not hers")
         share.session = session
@@ -189,8 +186,6 @@ class Depositor(User):
         if share is None:
             return ()
         host, attempt = self.host, share.attempt
-        if not all(map(host.cipher.usable, (*session.outer, *session.inner))):
-            raise Refused(Fault.MALFORMED, "a relay's key is none that anything can be sealed for")
         seal = host.secrets.of(Secret.SEAL, self.round, attempt, self.id)
         share.sealed = host.cipher.seal(self.noisy, session.outer, session.inner, session.context, seal)
         share.go(DEPOSITS)

@@ -92,11 +92,11 @@ class MixingHost(Host):
         if session is None:
             raise Refused(Fault.OUT_OF_ORDER, f"attempt {message.attempt} of cluster {cluster} has no commitments")
         if type(message) is Opened:
-            return (
-                self._ask_all(session, lambda member: member.deposits(session), message)
-                if session.open(message)
-                else ()
-            )
+            if not session.open(message):
+                return ()
+            if not all(map(self.cipher.usable, (*session.outer, *session.inner))):
+                raise Refused(Fault.MALFORMED, "a relay's key is none that anything can be sealed for")
+            return self._ask_all(session, lambda member: member.deposits(session), message)
         if type(message) is Batch:
             size = self.cipher.packet_size(session.wanted, session.wanted)
             whole = message.step == session.wanted and session.show(sender, message, size)

@@ -1,0 +1,136 @@
+"""The mixed exchange beside the pull exchange: CPU per user in simulation and in a deployment's parts, and that of
+cryptography.
+
+    python benchmarks/mixed.py [--large]
+
+Ratios are of runs in the same minutes, the best of three each. A deployment is measured by its parts, which are all
+that a node does but the sockets: what it costs to take, check, encode and say everything, with real packets.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from p2p_labeldp.engines.actors import Simulation
+from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.engines.vectorized import run_vectorized
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.protocol.onions import Onions
+from p2p_labeldp.scenario import Network
+
+CLUSTER = 100
+PULL = Parameters(0.1, minimum_size=10)
+
+
+def mixed(relays: int) -> Parameters:
+    return Parameters(0.1, minimum_size=10, exchange="mixed", relays=relays)
+
+
+def population(users: int) -> Population:
+    labels = np.arange(users) % 2
+    clusters = max(1, users // CLUSTER)
+    return Population(np.zeros((users, 1), dtype=np.float32), labels, lambda ids, _: ids % clusters)
+
+
+def cpu(job: Callable[[], object], repeats: int = 3) -> float:
+    """Seconds of CPU, the best of several."""
+    found = []
+    for _ in range(repeats):
+        began = time.process_time()
+        job()
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+def simulated(users: int, parameters: Parameters, hosting: str, real: bool = False) -> float:
+    people, plan = population(users), exchange_of(parameters)
+
+    def job() -> None:
+        cipher = Onions() if real else None
+        outcome = Simulation(people, plan, SeededCoins(1), Network(), hosting=hosting, cipher=cipher).run()
+        assert outcome.reports == users
+
+    return cpu(job, 1 if real else 3) / users * 1e6
+
+
+def vectorized(users: int, parameters: Parameters) -> float:
+    people, plan = population(users), exchange_of(parameters)
+    return cpu(lambda: run_vectorized(people, plan, SeededCoins(1))) / users * 1e6
+
+
+def deployed(users: int, parameters: str) -> float:
+    """Microseconds of CPU per user of all parts of a deployment with two hosts."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
+    from deployment_model import Model
+
+    from p2p_labeldp.scenario import parse_scenario
+
+    scenario = parse_scenario(
+        f'[data]\nname = "synthetic"\nusers = {users}\ngroups = {max(1, users // CLUSTER)}\n'
+        f'[clusters]\nmethod = "given"\nminimum_size = 10\n[mechanism]\n{parameters}\n[coins]\nsource = "seeded"\n'
+    )
+
+    def job() -> None:
+        model = Model(scenario, 2)
+        for name in model.names[3:]:
+            model.deliver(name, "coordinator")
+        while model.step():
+            pass
+
+    return cpu(job, 1) / users * 1e6
+
+
+def cryptography(relays: int) -> dict[str, float]:
+    """Microseconds: to make a member's keys, to seal a packet, to strip a layer, to open all inner ones."""
+    onions, count = Onions(), 200
+    keys = [onions.secret_key(bytes([place]) * 32, b"outer") for place in range(2 * relays)]
+    public = [onions.public_key(key) for key in keys]
+    outer, inner, context = public[:relays], public[relays:], bytes(32)
+    packet = onions.seal(1, outer, inner, context, bytes(32)).layers
+    jobs: dict[str, Callable[[], object]] = {
+        "keys": lambda: [onions.public_key(onions.secret_key(bytes(32), which)) for which in (b"outer", b"inner")],
+        "seal": lambda: onions.seal(1, outer, inner, context, bytes(32)),
+        "strip": lambda: onions.peel(keys[0], packet[0], context, 0),
+        "open": lambda: onions.label(keys[relays:], packet[-1], context),
+    }
+    return {name: cpu(lambda job=job: [job() for _ in range(count)]) / count * 1e6 for name, job in jobs.items()}  # type: ignore[misc]
+
+
+def main() -> None:
+    sizes = (1_000, 10_000, 100_000) if "--large" in sys.argv else (1_000, 10_000)
+    print("microseconds of CPU per user, clusters of 100, one round; in brackets the ratio to pull")
+    for hosting in ("user", "cluster"):
+        for users in sizes:
+            pull = simulated(users, PULL, hosting)
+            ratios = []
+            for relays in (1, 3, 6):
+                found = simulated(users, mixed(relays), hosting)
+                ratios.append(f"L={relays}: {found:.1f} ({found / pull:.2f})")
+            print(f"  actors, a task per {hosting:8}{users:>8} users: pull {pull:.1f}; {'; '.join(ratios)}")
+    pull = vectorized(100_000, PULL)
+    found = vectorized(100_000, mixed(3))
+    print(f"  vectorized, 100000 users: pull {pull:.3f}; L=3: {found:.3f} ({found / pull:.2f})")
+    real = simulated(1_000, mixed(3), "cluster", real=True)
+    print(f"  actors with real packets, 1000 users, L=3: {real:.0f}")
+    deployed(50, "alpha = 0.1")  # so that imports are not counted
+    for users in (500, 1_000):
+        pull = deployed(users, "alpha = 0.1")
+        row = []
+        for relays in (1, 3):
+            found = deployed(users, f'alpha = 0.1\nexchange = "mixed"\nrelays = {relays}')
+            row.append(f"L={relays}: {found:.0f} ({found / pull:.1f})")
+        print(f"  a deployment's parts, two hosts, {users} users: pull {pull:.0f}; {'; '.join(row)}")
+    for relays in (1, 3, 6):
+        times = cryptography(relays)
+        print(f"  cryptography, L={relays}: " + ", ".join(f"{name} {each:.0f}" for name, each in times.items()))
+
+
+if __name__ == "__main__":
+    main()
