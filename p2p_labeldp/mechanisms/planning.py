@@ -83,7 +83,7 @@ def _checked(plan: Plan, record: Mechanism, where: str) -> Plan:
     if plan.holder is Holder.LEARNER and View.LEARNER in plan.privacy:
         # She is sent each user's label by herself, flipped or not: what that spends is known exactly.
         stated = plan.privacy[View.LEARNER]
-        flips = account(View.AUDITOR, plan.parameters, cluster_size=1)
+        flips = account(View.AUDITOR, plan.parameters.flips_alone, cluster_size=1)
         if stated.delta < flips.get_delta(stated.epsilon).delta:
             spent = flips.get_epsilon(stated.delta).epsilon
             raise RequestError(

@@ -1,7 +1,9 @@
 """The public parameters of the exchange, known to every party: one value that users run and accountants account for."""
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from p2p_labeldp.errors import RequestError
@@ -42,6 +44,11 @@ class Parameters:
     """How many relays mix the labels of a cluster; 0 in the pull exchange, which has none."""
     attempts: int = 1
     """How often relays are drawn in a round at most: after a failed attempt others are drawn."""
+
+    @property
+    def flips_alone(self) -> Parameters:
+        """Without relays: for the account of a user's own flips, in a cluster of one."""
+        return replace(self, exchange=Exchange.PULL, relays=0, attempts=1)
 
     @property
     def fresh(self) -> bool:

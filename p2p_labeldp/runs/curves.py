@@ -78,7 +78,9 @@ def _basis(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances) -
     parameters = plan.parameters
     fresh = parameters.fresh
     if guarantee.cluster_size is None or (view not in CLOSED_FORM and any(sizes.values())):
-        return _Basis([account(View.AUDITOR, parameters, cluster_size=1)], "flips", CHEAP if fresh else LINEAR)
+        return _Basis(
+            [account(View.AUDITOR, parameters.flips_alone, cluster_size=1)], "flips", CHEAP if fresh else LINEAR
+        )
     if view in CLOSED_FORM:
         accounts = [cluster_account(view, size, parameters, found) for size in sizes]
         return _Basis([max(accounts, key=lambda one: one.profile.chance)], "account", FEW if fresh else LINEAR)

@@ -138,8 +138,6 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
     require_installed(scenario.mechanism.kind)
     require_model(scenario.learner)
-    if scenario.mechanism.exchange == "mixed" and scenario.mechanism.relays == 0:
-        raise RequestError("mechanism.withstand is not allowed here; give mechanism.relays")
     if scenario.mechanism.exchange == "mixed" and dask is not None:
         raise RequestError('--dask is not allowed with mechanism.exchange = "mixed"; run it in one process')
     if dask is not None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.adversaries.kinds import adversary_called
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, Parameters, View, account
+from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, Parameters, View, account, views_of
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 FRESH = "fresh_answers"
@@ -125,8 +125,6 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
         )
         most = max(found.colluders.values(), default=0) or None
         return table | {View.COALITION: msgspec.structs.replace(table[View.COALITION], colluders=most)}
-    if plan.parameters.exchange == Exchange.MIXED:
-        return flips_alone(plan.parameters, found.delta, "of the mixed exchange the flips alone are counted on")
     if found.distrusted:
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
@@ -134,7 +132,7 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
     colluders = tuple(sorted(found.colluders.items()))
     return {
         view: _honest(view, plan.parameters, tuple(sorted(found.seen(view).items())), colluders, found.delta)
-        for view in views
+        for view in (views if plan.parameters.exchange == Exchange.PULL else views_of(plan.parameters.exchange))
     }
 
 
@@ -171,7 +169,8 @@ def _within(view: View, size: int, parameters: Parameters, found: Circumstances,
     """Whether clusters of a size are proved to keep to an epsilon: cheaper than to find their own."""
     if epsilon == math.inf:
         return True
-    if view in (View.LEARNER, View.COALITION) and _cheap_delta(view, size, parameters, found, epsilon) <= found.delta:
+    cheap = (View.LEARNER, View.COALITION) if parameters.exchange == Exchange.PULL else ()
+    if view in cheap and _cheap_delta(view, size, parameters, found, epsilon) <= found.delta:
         return True
     return cluster_account(view, size, parameters, found).get_delta(epsilon).delta <= found.delta
 
@@ -198,7 +197,7 @@ def _cheap_delta(view: View, size: int, parameters: Parameters, found: Circumsta
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:
     known = {"colluders": colluders_in(size, found)} if view == View.COALITION else {}
-    if lost and view not in CLOSED_FORM:
+    if lost and (view not in CLOSED_FORM or parameters.exchange == Exchange.MIXED):
         reason = f"{lost} of {size} users went missing: the flips alone are counted on"
         return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size, **known)
     answer = cluster_account(view, size, parameters, found).get_epsilon(found.delta)
@@ -225,11 +224,11 @@ def cluster_account(view: View, size: int, parameters: Parameters, found: Circum
 
 def flips_alone(parameters: Parameters, delta: float, reason: str) -> Table:
     """What every view is left with when nothing but a user's own flips can be counted on."""
-    return {view: _flips(view, parameters, delta, reason) for view in VIEWS}
+    return {view: _flips(view, parameters, delta, reason) for view in views_of(parameters.exchange)}
 
 
 def _flips(view: View, parameters: Parameters, delta: float, reason: str) -> Guarantee:
-    local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(delta)
+    local = account(View.AUDITOR, parameters.flips_alone, cluster_size=1).get_epsilon(delta)
     why = reason if local.epsilon < math.inf else f"{reason}, and alpha leaves labels unflipped"
     return Guarantee(
         epsilon=local.epsilon,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
-from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.scenario import MECHANISMS, Scenario, replace
+from p2p_labeldp.privacy import Exchange, Parameters, relays_to_withstand
+from p2p_labeldp.protocol.messages import ATTEMPTS
+from p2p_labeldp.scenario import MAX_RELAYS, MECHANISMS, Scenario, replace
 
 _SECTION = ("theta", "noise", "rounds", "exchange", "relays", "withstand")
 """Keys that are parameters of the exchange, not options of a mechanism."""
@@ -50,6 +52,7 @@ def parameters_of(scenario: Scenario, labels: int) -> Parameters:
         minimum_size=max(scenario.clusters.minimum_size if scenario.defences.abstain else 1, mechanism.relays),
         exchange=mechanism.exchange,
         relays=mechanism.relays,
+        attempts=ATTEMPTS if mechanism.exchange == Exchange.MIXED else 1,
     )
 
 
@@ -73,6 +76,17 @@ def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]
     everyone = [int(size) for size in sizes]
     taking_part = [size for size in everyone if size >= max(1, parameters.minimum_size)]
     delta = scenario.privacy.delta or mechanism_of(mechanism.kind).default_delta(taking_part, users)
+    if mechanism.withstand and taking_part:
+        relays = relays_to_withstand(
+            min(taking_part),
+            mechanism.withstand,
+            delta,
+            most=MAX_RELAYS,
+            rounds=parameters.rounds,
+            attempts=parameters.attempts,
+        )
+        scenario = replace(scenario, mechanism__relays=relays, mechanism__withstand=0)
+        parameters = dataclasses.replace(parameters, relays=relays)
     plan = make_plan(
         mechanism.kind,
         labels=labels,
