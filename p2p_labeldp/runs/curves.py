@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Literal
 
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Account, Guarantee, View, account
+from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, View, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_account
 from p2p_labeldp.runs.summary import Curve
@@ -77,11 +77,12 @@ def _basis(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances) -
         return None
     parameters = plan.parameters
     fresh = parameters.fresh
-    if guarantee.cluster_size is None or (view not in CLOSED_FORM and any(sizes.values())):
+    closed = view in CLOSED_FORM and parameters.exchange == Exchange.PULL
+    if guarantee.cluster_size is None or (not closed and any(sizes.values())):
         return _Basis(
             [account(View.AUDITOR, parameters.flips_alone, cluster_size=1)], "flips", CHEAP if fresh else LINEAR
         )
-    if view in CLOSED_FORM:
+    if closed:
         accounts = [cluster_account(view, size, parameters, found) for size in sizes]
         return _Basis([max(accounts, key=lambda one: one.profile.chance)], "account", FEW if fresh else LINEAR)
     worst = guarantee.cluster_size
