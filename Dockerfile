@@ -13,12 +13,14 @@ ARG PIP_CONFIG_FILE=/run/secrets/pip.conf
 ARG PIP_NO_CACHE_DIR=1
 ARG PIP_ROOT_USER_ACTION=ignore
 
-# What the package needs comes first, in a layer that lasts until pyproject.toml changes.
+# What the package needs comes first, in a layer that lasts until pyproject.toml changes. Left out: matplotlib, which no node
+# uses, and the tests of other packages.
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
-    python -c "import tomllib; print(*tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-        > /tmp/needed \
-    && pip install -r /tmp/needed && rm /tmp/needed
+    python -c "import tomllib; needed = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies']; \
+        print(*(each for each in needed if not each.startswith('matplotlib')), sep='\n')" > /tmp/needed \
+    && pip install -r /tmp/needed && rm /tmp/needed \
+    && find /usr/local/lib/python3*/site-packages -type d -name tests -prune -exec rm -rf {} +
 
 # One thread per process: several nodes share a machine, and results must not depend on the number of cores.
 ENV OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp
@@ -29,7 +31,7 @@ FROM base AS sweep
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
     python -c "import tomllib; more = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['optional-dependencies']; \
-        print(*more['dask'], *more['parquet'], sep='\n')" > /tmp/needed \
+        print('matplotlib', *more['dask'], *more['parquet'], sep='\n')" > /tmp/needed \
     && pip install -r /tmp/needed && rm /tmp/needed
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
     pip install --no-deps /src
