@@ -26,7 +26,7 @@ from p2p_labeldp.deployment.places import named
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.learning import Model
 from p2p_labeldp.learning.model_file import FILE as MODEL
-from p2p_labeldp.privacy import Guarantee, Parameters, View, account
+from p2p_labeldp.privacy import Exchange, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.folder import RunFolder
@@ -182,6 +182,11 @@ def _hosts_epsilon(parameters: Parameters, size: int, own: int, lost: bool, delt
     It sees no more than the auditor either, who sees every message: that is stated where noise is fresh in every round,
     where somebody is ``lost``, and where the host's own answers come near it already.
     """
+    if parameters.exchange == Exchange.MIXED:
+        if lost:
+            return account(View.AUDITOR, parameters.flips_alone, cluster_size=1).get_epsilon(delta).epsilon
+        coalition = account(View.COALITION, parameters, cluster_size=size, colluders=own, thorough=False)
+        return coalition.get_epsilon(delta).epsilon
     auditor = account(View.AUDITOR, parameters, cluster_size=size).get_epsilon(delta).epsilon
     if parameters.fresh or lost:
         return auditor

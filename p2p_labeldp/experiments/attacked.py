@@ -180,7 +180,7 @@ def _active(context: Context, part: Assignment) -> Row:
     results = {}
     buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in context.parts)
     names = ("averaging", OPTIMAL) if buggy else (OPTIMAL, "averaging")
-    local = account(View.AUDITOR, context.parameters, cluster_size=1)
+    local = account(View.AUDITOR, context.parameters.flips_alone, cluster_size=1)
     bounds = None if buggy else Bounds(local, 0.5)
     ties = stream(context.seed, Purpose.GAME, 1).random(trials)
     for name in names:

@@ -59,6 +59,11 @@ class Account:
             raise RequestError(f"epsilon must be 0 or more, not {target_epsilon}")
         return structs.replace(_delta_answer(self.profile, float(target_epsilon)), view=self.view)
 
+    def conditional(self, target_delta: float) -> dict[str, Any]:
+        """Of a coalition in the mixed exchange: what is averaged over who the relays are. Else nothing."""
+        cases = self.profile.cases
+        return {} if cases is None or cases == NO_RELAY else _conditional(self.profile, float(target_delta))
+
     def curve(self, epsilons: npt.ArrayLike) -> Floats:
         """delta at each epsilon."""
         wanted = np.asarray(epsilons, dtype=np.float64)

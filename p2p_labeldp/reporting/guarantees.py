@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from p2p_labeldp.mechanisms import mechanism_of
-from p2p_labeldp.privacy import RECORDS, Guarantee, View
+from p2p_labeldp.privacy import RECORDS, Exchange, Guarantee, View
+from p2p_labeldp.privacy import sees as seen_by
 from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
 
 METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
@@ -43,7 +44,7 @@ def rows(privacy: Mapping[View, Guarantee], mechanism: str) -> list[Row]:
         Row(
             view=view,
             who=who(view, guarantee),
-            sees=sees(view, mechanism),
+            sees=sees(view, mechanism, Exchange.MIXED if View.RELAY in privacy else Exchange.PULL),
             epsilon=epsilon_of(guarantee),
             delta=rounded_up(guarantee.delta),
             method=METHODS[guarantee.method],
@@ -79,10 +80,10 @@ def short(view: View, guarantee: Guarantee) -> str:
     return RECORDS[view].who.removeprefix("the ").removeprefix("a ").removeprefix("an ")
 
 
-def sees(view: View, mechanism: str) -> str:
+def sees(view: View, mechanism: str, exchange: Exchange = Exchange.PULL) -> str:
     """What they see, in this mechanism."""
     if view == View.LEARNER:
         return mechanism_of(mechanism).learner_sees
     if mechanism != "peer_to_peer" and view in (View.NETWORK, View.AUDITOR):
         return "every label that is handed over, with its owner"
-    return RECORDS[view].sees
+    return seen_by(view, exchange)

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Literal
 
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, View, account
+from p2p_labeldp.privacy import Account, Exchange, Guarantee, View, account, views_of
 from p2p_labeldp.privacy.views import CLOSED_FORM
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_account
 from p2p_labeldp.runs.summary import Curve
@@ -73,7 +73,7 @@ def _curve(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances, f
 
 def _basis(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances) -> _Basis | None:
     sizes = found.seen(view)
-    if plan.holder is not Holder.PEERS or view not in VIEWS or not sizes:
+    if plan.holder is not Holder.PEERS or view not in views_of(plan.parameters.exchange) or not sizes:
         return None
     parameters = plan.parameters
     fresh = parameters.fresh

@@ -3,7 +3,8 @@
 The guarantee of a run is that of its worst cluster. Clusters below the minimum size abstain and say nothing. Where
 somebody of a cluster went missing after the assignment, some ask went unanswered: who reports then tells whom she could
 have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster.
-The closed-form views only lose chances to see something.
+The closed-form views of the pull exchange only lose chances to see something. In the mixed exchange a cluster that
+somebody is missing from opens nothing; should it have opened in an earlier round, the flips alone count in every view.
 
 Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
 alone are counted on, and nothing at all for users who make new noise for every asker, or whose roles were replaced by
@@ -103,8 +104,9 @@ def colluders_by_size(clusters: NDArray[np.integer], members: Iterable[int], siz
     return found
 
 
-def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) -> Table:
+def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] | None = None) -> Table:
     """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
+    views = views_of(plan.parameters.exchange) if views is None else views
     if found.replaced:
         return nothing_guaranteed(found.delta, "roles were replaced by code that nobody has accounted for")
     if plan.holder is not Holder.PEERS:
@@ -132,7 +134,7 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] = VIEWS) 
     colluders = tuple(sorted(found.colluders.items()))
     return {
         view: _honest(view, plan.parameters, tuple(sorted(found.seen(view).items())), colluders, found.delta)
-        for view in (views if plan.parameters.exchange == Exchange.PULL else views_of(plan.parameters.exchange))
+        for view in views
     }
 
 
@@ -186,21 +188,24 @@ def _cheap_delta(view: View, size: int, parameters: Parameters, found: Circumsta
     hidden = size - 2 * asks
     if hidden < 1 or parameters.fresh:
         return 1.0
-    shuffled = account(View.SHUFFLE, replace(parameters, theta=1.0), cluster_size=hidden, thorough=False)
+    pull = replace(parameters, theta=1.0, exchange=Exchange.PULL, relays=0)
+    shuffled = account(View.SHUFFLE, pull, cluster_size=hidden, thorough=False)
     rest = shuffled.get_delta(epsilon).delta
     if not asks:
         return rest
     seen = -math.expm1(asks * math.log1p(-1 / size))
-    local = account(View.AUDITOR, replace(parameters, rounds=1), cluster_size=1).get_delta(epsilon).delta
+    local = account(View.AUDITOR, replace(parameters, rounds=1).flips_alone, cluster_size=1).get_delta(epsilon).delta
     return (seen * local + (1 - seen) * rest) * (1 + 1e-12)  # rounding goes to the safe side
 
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:
-    known = {"colluders": colluders_in(size, found)} if view == View.COALITION else {}
+    known: dict[str, Any] = {"colluders": colluders_in(size, found)} if view == View.COALITION else {}
     if lost and (view not in CLOSED_FORM or parameters.exchange == Exchange.MIXED):
         reason = f"{lost} of {size} users went missing: the flips alone are counted on"
         return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size, **known)
-    answer = cluster_account(view, size, parameters, found).get_epsilon(found.delta)
+    accountant = cluster_account(view, size, parameters, found)
+    answer = accountant.get_epsilon(found.delta)
+    known |= accountant.conditional(found.delta)
     if lost:
         answer = msgspec.structs.replace(answer, method="upper_bound", error_bound=answer.epsilon)
     return msgspec.structs.replace(

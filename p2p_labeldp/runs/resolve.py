@@ -77,14 +77,17 @@ def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]
     taking_part = [size for size in everyone if size >= max(1, parameters.minimum_size)]
     delta = scenario.privacy.delta or mechanism_of(mechanism.kind).default_delta(taking_part, users)
     if mechanism.withstand and taking_part:
-        relays = relays_to_withstand(
-            min(taking_part),
-            mechanism.withstand,
-            delta,
-            most=MAX_RELAYS,
-            rounds=parameters.rounds,
-            attempts=parameters.attempts,
-        )
+        try:
+            relays = relays_to_withstand(
+                min(taking_part),
+                mechanism.withstand,
+                delta,
+                most=MAX_RELAYS,
+                rounds=parameters.rounds,
+                attempts=parameters.attempts,
+            )
+        except RequestError as refusal:
+            raise RequestError(f"mechanism.{refusal}") from None
         scenario = replace(scenario, mechanism__relays=relays, mechanism__withstand=0)
         parameters = dataclasses.replace(parameters, relays=relays)
     plan = make_plan(

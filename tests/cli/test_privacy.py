@@ -110,6 +110,24 @@ def test_the_trade_off_is_printed_and_drawn(command: Command, tmp_path: Path) ->
     assert (tmp_path / "runs" / "learner-trade-off.png").stat().st_size > 10_000
 
 
+def test_the_mixed_exchange_is_accounted_for_with_what_is_averaged(command: Command) -> None:
+    mixed = ["--exchange", "mixed", "--relays", "3"]
+    found = account(command, 500, 0.1, 1, 4e-6, "--view", "coalition", "--colluders", "1", *mixed)
+    assert found["epsilon"] == pytest.approx(0.351, abs=1e-3)
+    assert found["no_relay_epsilon"] == pytest.approx(0.3402, abs=1e-4)
+    assert found["relay_epsilon"] == pytest.approx(0.5298, abs=1e-4)
+    wanted = ["account", "--cluster-size", "50", "--alpha", "0.1", "--theta", "1", "--delta", "1e-4", *mixed]
+    status, out, _ = command(*wanted, "--view", "coalition", "--colluders", "4")
+    assert status == 0
+    assert "some relays collude" in out
+    status, out, err = command(*wanted, "--relays", "51")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "relays must be at least 1 and at most the cluster size 50, not 51" in err
+    options = ["--cluster-size", "60", "--epsilon", "1", "--delta", "1e-3", "--theta", "1", *mixed]
+    chosen = json.loads(command("calibrate", *options, "--view", "coalition", "--colluders", "2", "--json")[1])
+    assert 0.99 < chosen["epsilon"] <= 1
+
+
 def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None:
     options = ["--cluster-size", "300", "--epsilon", "0.4", "--delta", "1e-5"]
     for theta in ([], ["--theta", "0.3"]):

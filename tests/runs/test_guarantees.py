@@ -11,7 +11,7 @@ import pytest
 
 from p2p_labeldp.mechanisms import make_plan
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account
+from p2p_labeldp.privacy import MIXED_VIEWS, VIEWS, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
 from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees, headline
 from p2p_labeldp.scenario import MECHANISMS
@@ -135,3 +135,24 @@ def test_the_headline_is_the_strongest_adversary_who_is_present() -> None:
     assert headline(table) == headline(table, [View.PEER]) == View.LEARNER
     assert headline(table, [View.PEER, View.NETWORK]) == View.NETWORK
     assert headline(table, [View.MODEL]) == View.LEARNER  # of whom nothing is stated
+
+
+MIXED = Parameters(0.1, exchange="mixed", relays=3, attempts=3)
+
+
+def test_the_mixed_exchange_is_accounted_for_in_every_view() -> None:
+    table = guarantees(exchange_of(MIXED), Circumstances({60: 0, 90: 0}, DELTA))
+    assert set(table) == set(MIXED_VIEWS)
+    assert table[View.METADATA].epsilon == table[View.LEARNER].epsilon
+    assert table[View.EAVESDROPPER].epsilon == 0
+    one = table[View.COALITION]
+    assert one.colluders == 1
+    assert table[View.LEARNER].epsilon < one.no_relay_epsilon < one.epsilon < one.relay_epsilon
+    assert one.relay_epsilon == pytest.approx(table[View.RELAY].epsilon)
+    pull = guarantees(exchange_of(Parameters(0.1)), Circumstances({60: 0, 90: 0}, DELTA))
+    assert one.epsilon < 0.6 * pull[View.COALITION].epsilon
+
+
+def test_whoever_goes_missing_from_a_mixed_exchange_leaves_the_flips_alone() -> None:
+    for guarantee in guarantees(exchange_of(MIXED), Circumstances({60: 1}, DELTA)).values():
+        assert_flips_alone(guarantee, "1 of 60 users went missing")

@@ -102,6 +102,14 @@ def test_a_mechanism_is_given_the_keys_that_it_reads_but_not_those_that_epsilon_
     assert options_of(scenario_of(*settings)) == options
 
 
+def test_relays_follow_from_the_colluders_to_withstand() -> None:
+    found = resolved("mechanism.exchange=mixed", "mechanism.withstand=2", "mechanism.alpha=0.2")
+    assert (found.scenario.mechanism.relays, found.scenario.mechanism.withstand) == (found.plan.parameters.relays, 0)
+    assert found.plan.parameters.relays == 3, "one more than colluders: all of them cannot collude"
+    with pytest.raises(RequestError, match=r"^mechanism\.withstand = 39 is not possible with up to \d+ relays"):
+        resolved("mechanism.exchange=mixed", "mechanism.withstand=39", "mechanism.alpha=0.2")
+
+
 def test_where_everyone_abstains_there_still_is_a_plan() -> None:
     for kind in MECHANISMS:
         found = resolved(f"mechanism.kind={kind}", "mechanism.epsilon=1.0", "clusters.minimum_size=70")
