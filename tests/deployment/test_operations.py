@@ -19,6 +19,7 @@ from live_deployment import Live, free_addresses
 from processes import Machine, fleet
 
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.deployment.dividing import STUDY, divide
 from p2p_labeldp.deployment.health import METRICS, metrics
 from p2p_labeldp.deployment.node import PROGRAM
 from p2p_labeldp.network.addresses import parse_address
@@ -75,9 +76,9 @@ def test_a_node_whose_log_nobody_reads_works_and_ends(tmp_path: Path) -> None:
     """A coordinator that is talked to by a thousand strangers, its standard error a pipe that is full."""
     init_certificates(tmp_path / "certs")
     (address,) = free_addresses(1)
-    words = ["node", "coordinator", str(tmp_path / "s.toml"), "--coordinator", address, "--away-limit", "2"]
+    divide(SMALL, 1, tmp_path / "study", None)
+    words = ["node", "coordinator", str(tmp_path / "study" / STUDY), "--coordinator", address, "--away-limit", "2"]
     words += ["--certs", str(tmp_path / "certs/coordinator"), "--state", str(tmp_path / "state")]
-    (tmp_path / "s.toml").write_text(SMALL.to_toml(), encoding="utf-8")
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     try:
@@ -144,8 +145,8 @@ async def test_lines_are_allowed_again_after_a_while(autojump_clock: trio.testin
 @pytest.mark.parametrize("enrolling", [False, True], ids=["a node", "a host that enrols"])
 def test_sigterm_ends_a_node(tmp_path: Path, ignored: bool, enrolling: bool) -> None:
     init_certificates(tmp_path / "certs", hosts=1)
-    (tmp_path / "s.toml").write_text(SMALL.to_toml(), encoding="utf-8")
-    words = ["node", "users", str(tmp_path / "s.toml"), "--state", str(tmp_path / "state")]
+    rows = divide(SMALL, 1, tmp_path / "study", None)["users-1"]
+    words = ["node", "users", str(tmp_path / "study" / STUDY), "--rows", str(rows), "--state", str(tmp_path / "state")]
     if enrolling:
         from p2p_labeldp.deployment.invitations import invite
 
