@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from p2p_labeldp.privacy import Parameters, View, account
-from p2p_labeldp.privacy.account import _delta_answer, _epsilon, _epsilon_answer
+from p2p_labeldp.privacy.account import _delta, _delta_answer, _epsilon, _epsilon_answer
 from p2p_labeldp.privacy.bounds import _blanket, _clones
 from p2p_labeldp.privacy.reports import Reports
 from p2p_labeldp.privacy.worst import worst_epsilon
@@ -66,6 +66,7 @@ def timed(task, repeat: int = 1) -> tuple[float, float]:
     for _ in range(repeat):
         _epsilon.cache_clear()
         _epsilon_answer.cache_clear()
+        _delta.cache_clear()
         _delta_answer.cache_clear()
         _blanket.cache_clear()
         _clones.cache_clear()

@@ -250,10 +250,10 @@ def _spent_everywhere(target: _Target, sizes: tuple[int, ...], found: Flips) -> 
     """What ``found`` spends in its worst cluster, or the first size that spends more than epsilon."""
     worst = found
     for size in sizes:
-        if target.shuffled(size, found.alpha).get_delta(worst.epsilon).delta <= target.delta:
+        if target.shuffled(size, found.alpha).keeps_to(worst.epsilon, target.delta):
             break  # and so it is for all larger ones
         accountant = target.account(size, found.alpha)
-        if accountant.get_delta(worst.epsilon).delta > target.delta:
+        if not accountant.keeps_to(worst.epsilon, target.delta):
             spent = accountant.get_epsilon(target.delta)
             if spent.epsilon > target.epsilon:
                 return found, size

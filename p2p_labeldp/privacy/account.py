@@ -59,6 +59,10 @@ class Account:
             raise RequestError(f"epsilon must be 0 or more, not {target_epsilon}")
         return structs.replace(_delta_answer(self.profile, float(target_epsilon)), view=self.view)
 
+    def keeps_to(self, epsilon: float, delta: float) -> bool:
+        """Whether (epsilon, delta) is proved for this view: cheaper than to ask how small delta is."""
+        return _delta(self.profile, float(epsilon), float(delta)) <= delta
+
     def conditional(self, target_delta: float) -> dict[str, Any]:
         """Of a coalition in the mixed exchange: what is averaged over who the relays are. Else nothing."""
         cases = self.profile.cases
@@ -225,6 +229,11 @@ def _conditional(profile: Profile, delta: float) -> dict[str, Any]:
         "no_relay_epsilon": _epsilon(replace(profile, cases=NO_RELAY), delta).value,
         "relay_epsilon": _epsilon(shuffled, delta).value,
     }
+
+
+@lru_cache(maxsize=16384)
+def _delta(profile: Profile, epsilon: float, enough: float) -> float:
+    return profile.delta(epsilon, enough).value
 
 
 @lru_cache(maxsize=16384)

@@ -84,8 +84,8 @@ class Bound:
         """The epsilon of the clones alone."""
         return solve(self.clones(delta), delta, self.ceiling)
 
-    def delta(self, epsilon: float, largest: float) -> float:
-        """The least delta that is proved at ``epsilon``, where ``largest`` is known to hold."""
+    def delta(self, epsilon: float, largest: float, enough: float = 0.0) -> float:
+        """The least delta that is proved at ``epsilon``, where ``largest`` is known to hold; any that is ``enough``."""
         # Rounded, so that the points of a curve share their tables.
         small = 10.0 ** (6 * math.floor(math.log10(max(largest, SMALLEST_DELTA)) / 6))
         value = largest
@@ -94,9 +94,11 @@ class Bound:
         if self.labels == 2:
             return value
         for tail, coarse in _LEVELS:
+            if value <= enough:
+                break
             if tail <= 1e-5 * min(value, largest):
                 value = min(value, float(self.blanket(tail, coarse).deltas(epsilon).max()))
-                if self.concealed_helps(value):
+                if value > enough and self.concealed_helps(value):
                     value = min(value, float(self.concealed(tail, coarse).deltas(epsilon).max()))
                 if tail <= 1e-5 * value:
                     break

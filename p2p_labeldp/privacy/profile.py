@@ -210,8 +210,8 @@ class Profile:
             return self.epsilon(delta).value
         return solve(families[0].rows(0, 0, delta * 1e-6), delta, self.local_epsilon)
 
-    def delta(self, epsilon: float) -> Found:
-        """The least delta at ``epsilon``."""
+    def delta(self, epsilon: float, enough: float = 0.0) -> Found:
+        """The least delta at ``epsilon``; where it is bounded, any that is ``enough``."""
         if self.noise.high == self.noise.low or self.chance == 0:
             return Found(0.0, "exact")
         if epsilon >= self.local_epsilon or self.noise.low == 0:
@@ -221,7 +221,7 @@ class Profile:
             return cap
         families, exact = self._families(cap.value)
         if not families:
-            found = _bounded(self.bounds.delta(epsilon, cap.value))
+            found = _bounded(self.bounds.delta(epsilon, cap.value, enough))
         else:
             found = _largest(
                 _from_search(worst_delta(family, epsilon, self.work), exact, family) for family in families

@@ -174,7 +174,7 @@ def _within(view: View, size: int, parameters: Parameters, found: Circumstances,
     cheap = (View.LEARNER, View.COALITION) if parameters.exchange == Exchange.PULL else ()
     if view in cheap and _cheap_delta(view, size, parameters, found, epsilon) <= found.delta:
         return True
-    return cluster_account(view, size, parameters, found).get_delta(epsilon).delta <= found.delta
+    return cluster_account(view, size, parameters, found).keeps_to(epsilon, found.delta)
 
 
 def _cheap_delta(view: View, size: int, parameters: Parameters, found: Circumstances, epsilon: float) -> float:
