@@ -344,7 +344,9 @@ class Checker:
         require(np.packbits(bits, bitorder="little").tobytes() == counted, "closed", "lists users who do not exist")
         waiting = [user for user in self._members if not self._said(user, round_)]
         if first == 0:
-            everyone = all(self._members[user].place < 0 for user in waiting)
+            # Whoever was missing in a round may not be waited for in the next one.
+            excused = self._missing if round_ > 0 else ()
+            everyone = all(self._members[user].place < 0 or user in excused for user in waiting)
             self._timing.closes(event, everyone, bool(self._missing))
         else:
             self._timing.after_closing(event)

@@ -21,7 +21,7 @@ class Timing:
         self._slack = 1e-9 if network.jitter else 0.0
         self._began = -1.0  # the present round, with the broadcast of its first message
         self._closed_at = -1.0
-        self._last_done = -1.0
+        self._dones: list[float] = []  # of the present round
 
     def follows(self, event: Event, cause: float, what: str, late: bool = False) -> None:
         """The event left when the message sent at ``cause`` arrived; one of a round that is over, no earlier."""
@@ -47,18 +47,24 @@ class Timing:
         self._require(event.time == self._began, f"a broadcast that began at {self._began}")
 
     def done(self, event: Event) -> None:
-        self._last_done = max(self._last_done, event.time)
+        self._dones.append(event.time)
 
     def closes(self, event: Event, everyone: bool, missing: bool) -> None:
-        """The end of a round: ``everyone`` has said that she is done, or the limit is over."""
+        """The end of a round: ``everyone`` who is waited for has said that she is done, or the limit is over.
+
+        Where some are missing, whose word was the last that was waited for is not known from outside.
+        """
         network = self._network
         end = network.hello_limit if self._began < 0 else self._began + network.round_limit
-        # The last word of someone who is missing may have come too late.
-        if everyone and self._began >= 0 and not (missing and event.time == end):
-            self.follows(event, self._last_done, "the last word")
-        else:
-            self._require(event.time == end, f"left at {event.time}, but the round ends at {end}")
+        if everyone and self._began >= 0 and not missing:
+            self.follows(event, max(self._dones, default=-1.0), "the last word")
+        elif event.time != end:
+            heard = (at + network.latency for at in self._dones)
+            within = any(at - self._slack <= event.time <= at + network.jitter + self._slack for at in heard)
+            why = "when nobody's word arrived" if everyone else f"but the round ends at {end}"
+            self._require(everyone and within, f"left at {event.time}, {why}")
         self._closed_at = event.time
+        self._dones = []
         if self._began >= 0:
             self._began = event.time
 
