@@ -42,6 +42,7 @@ _COMPOSED = 3.0
 _LEVELS = ((1e-15, 1.0), (1e-60, 6.0), (1e-200, 16.0))
 # Where C is at most so many, what it costs to tell it is about a quarter of -log(delta)/C: see `concealed_helps`.
 _FEW_COINS = 200
+_MANY_DRAWS = 1000  # of several sticky rounds together
 _WORTH = 0.04
 
 
@@ -116,6 +117,8 @@ class Bound:
         """Whether C is so small, and the victim so surely one of the C, that telling it costs more than a per cent."""
         if self.view == "shuffle" or not 0 < delta < 1:
             return False
+        if self.at_once > 1 and self.cluster_size * self.at_once > _MANY_DRAWS:
+            return False  # it takes minutes to find out; the blanket's bound holds as well
         coins = 2 * self.noise.low * (self.cluster_size - self.colluders) + 1
         seen = min(1.0, self.noise.high + self.noise.low)
         return coins <= _FEW_COINS and -math.log(delta) / coins * seen**3 > _WORTH

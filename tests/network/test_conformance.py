@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import trio
 
-from p2p_labeldp.network import Mailbox, MemoryNetwork
+from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol import Auditor
 from p2p_labeldp.protocol.messages import (
     AUDITOR,

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.network import Mailbox, MemoryNetwork
 from p2p_labeldp.network.faults import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
@@ -23,6 +22,7 @@ from p2p_labeldp.network.faults import (
     first_attempt_from,
     offset_of,
 )
+from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol import Auditor
 from p2p_labeldp.protocol.messages import (
     AUDITOR,

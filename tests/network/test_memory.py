@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from p2p_labeldp.network import Mailbox, MemoryNetwork
+from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol import Auditor
 from p2p_labeldp.protocol.auditor import BATCH
 from p2p_labeldp.protocol.messages import (
