@@ -20,7 +20,7 @@ from p2p_labeldp.deployment.simulated.plan import KINDS, Plan, draw
 from p2p_labeldp.deployment.simulated.run import simulate
 from p2p_labeldp.deployment.simulated.swarm import Swarm, swarm
 
-QUICK = 30  # seeds of the usual suite; 200 of the slow one
+QUICK = 15  # seeds of the usual suite; 200 of the slow one
 TOGETHER = 5
 
 
@@ -58,7 +58,7 @@ def test_open_findings_are_known_by_their_seeds(seed: int) -> None:
     hold([seed])
 
 
-@pytest.mark.parametrize("seed", [5, 30])
+@pytest.mark.parametrize("seed", [5])
 def test_a_seed_writes_the_same_history_in_every_process(seed: int) -> None:
     """Under two values of PYTHONHASHSEED, and here."""
     here = simulate(seed).history
