@@ -30,7 +30,7 @@ from p2p_labeldp.deployment.invitations import read_allowed
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, MIXING, SETTLED, TAKEN, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable, require_schema
-from p2p_labeldp.deployment.places import keeper, prepare_place, trace_writer
+from p2p_labeldp.deployment.places import files_writer, prepare_place, trace_writer
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import make_coins
@@ -184,7 +184,7 @@ class Node:
             self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
         keep = None
         if place is not None:
-            keep = keeper(prepare_place(place, self.journal.used), lambda: self._part.run, self._world.disk)
+            keep = files_writer(prepare_place(place, self.journal.used), lambda: self._part.run, self._world.disk)
         return UsersPart(key, self.log, scenario, rows, parameters, coins, keep)
 
     def _root(self) -> bytes:

@@ -39,7 +39,7 @@ def trace_writer(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[Ite
     return lambda parts: disk.write(named(out, run()) / TRACE, parts)
 
 
-def keeper(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[dict[str, bytes]], None]:
+def files_writer(out: Path, run: Callable[[], str], disk: Disk) -> Callable[[dict[str, bytes]], None]:
     """Puts what the learner has handed over into ``out``."""
 
     def keep(files: dict[str, bytes]) -> None:
