@@ -1,43 +1,55 @@
 # One image for every role; docker-compose.yml starts it as each of them. The target `sweep` adds Dask and Parquet.
-FROM python:3.12-slim AS base
-
-# Compose mounts a volume over each of these folders; a new volume takes over owner and mode.
-RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin labeldp \
-    && install -d -o 10001 -g 10001 -m 0700 \
-        /certs /state /results /trace /authority \
-        /study /hand-out/study /hand-out/coordinator /hand-out/learner /hand-out/auditor /hand-out/users-1 /hand-out/users-2 /hand-out/users-3
+#
+# Packages are put together in stages of their own and copied from there, so that nothing of the work is in the image.
+FROM python:3.12-slim AS packages
 
 # A package index or an authority of your own goes in as a build secret, and stays out of the image:
 #   docker build --secret id=pip.conf,src=FILE --secret id=ca.pem,src=FILE -t p2p-labeldp .
 ARG PIP_CONFIG_FILE=/run/secrets/pip.conf
 ARG PIP_NO_CACHE_DIR=1
-ARG PIP_ROOT_USER_ACTION=ignore
+ARG PIP_PYTHON=/opt/p2p-labeldp
+ENV PATH=/opt/p2p-labeldp/bin:$PATH
 
 # What the package needs comes first, in a layer that lasts until pyproject.toml changes. Left out: matplotlib, which no node
-# uses, and the tests of other packages.
+# uses, and of other packages their tests and what only compilers and editors read.
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
-    python -c "import tomllib; needed = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies']; \
+    python -m venv --without-pip /opt/p2p-labeldp \
+    && python -c "import tomllib; needed = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies']; \
         print(*(each for each in needed if not each.startswith('matplotlib')), sep='\n')" > /tmp/needed \
-    && pip install -r /tmp/needed && rm /tmp/needed \
-    && find /usr/local/lib/python3*/site-packages -type d -name tests -prune -exec rm -rf {} +
+    && /usr/local/bin/python -m pip install --no-compile -r /tmp/needed \
+    && find /opt/p2p-labeldp -type d \( -name tests -o -name _tests \) -prune -exec rm -rf {} + \
+    && find /opt/p2p-labeldp -regex '.*\.\(pyi\|pyx\|pxd\|pxi\|h\|hpp\|c\|cpp\)' -delete
 
-# One thread per process: several nodes share a machine, and results must not depend on the number of cores.
-ENV OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp
-ENTRYPOINT ["p2p-labeldp"]
-CMD ["--help"]
-
-FROM base AS sweep
+FROM packages AS sweep-packages
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
     python -c "import tomllib; more = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['optional-dependencies']; \
         print('matplotlib', *more['dask'], *more['parquet'], sep='\n')" > /tmp/needed \
-    && pip install -r /tmp/needed && rm /tmp/needed
+    && /usr/local/bin/python -m pip install --no-compile -r /tmp/needed
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
-    pip install --no-deps /src
+    /usr/local/bin/python -m pip install --no-compile --no-deps /src
+
+# A deployment tries the packages, and leaves compiled what nodes import: containers cannot write, and all of it is large.
+FROM packages AS node-packages
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
+    /usr/local/bin/python -m pip install --no-compile --no-deps /src
+RUN p2p-labeldp deploy quickstart --hosts 1 --no-report --out /tmp/tried
+
+FROM python:3.12-slim AS base
+# Compose mounts a volume over each of these folders; a new volume takes over owner and mode.
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin labeldp \
+    && install -d -o 10001 -g 10001 -m 0700 \
+        /certs /state /results /trace /authority \
+        /study /hand-out/study /hand-out/coordinator /hand-out/learner /hand-out/auditor /hand-out/users-1 /hand-out/users-2 /hand-out/users-3
+# One thread per process: several nodes share a machine, and results must not depend on the number of cores.
+ENV PATH=/opt/p2p-labeldp/bin:$PATH OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp
 USER 10001:10001
+ENTRYPOINT ["p2p-labeldp"]
+CMD ["--help"]
+
+FROM base AS sweep
+COPY --from=sweep-packages /opt/p2p-labeldp /opt/p2p-labeldp
 
 FROM base AS node
-RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem --mount=type=bind,target=/src \
-    pip install --no-deps /src
-USER 10001:10001
+COPY --from=node-packages /opt/p2p-labeldp /opt/p2p-labeldp

@@ -2,6 +2,7 @@
 
     python benchmarks/deployment.py                      about three minutes
     python benchmarks/deployment.py --users 1000 10000   other numbers of users
+    python benchmarks/deployment.py --roles 300000 1000000   what each role takes of a large run over four hosts
 
 Two tables:
 
@@ -10,25 +11,33 @@ Two tables:
   are given. Messages are all that the trace holds. Beside it the CPU of the actors engine for the same users.
 * the transport alone: two processes, one sends mail of a hundred messages an item, the other decodes it, journals
   nothing and acknowledges.
+
+``--roles`` gives another one: of coordinator, learner, auditor and the largest of four user hosts, CPU seconds from
+start to end and the most memory it had (VmHWM, its program and libraries included).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import trio
 
 USERS = (1_000, 3_000, 10_000, 30_000)
 HOSTS = 2
+ROLE_HOSTS = 4
+LOOK = 0.2  # seconds between two looks at a process
 ITEMS = 20_000
 PER_ITEM = 100
 
@@ -54,15 +63,43 @@ def scenario(users: int):  # type: ignore[no-untyped-def]
     )
 
 
-def deployed(users: int) -> dict[str, float]:
-    """Seconds of the exchange over TLS, and how many messages it took."""
+class Watch(threading.Thread):
+    """Looks at the processes of a deployment while they run: CPU seconds and most bytes of each, by name."""
+
+    def __init__(self, children) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(daemon=True)
+        self.taken: dict[str, tuple[float, int]] = {}
+        self._children = children
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(LOOK):
+            for name, child in list(self._children.items()):
+                folder = Path(f"/proc/{child.process.pid}")
+                try:
+                    ticks = sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:13]))
+                    peak = int((folder / "status").read_text().split("VmHWM:")[1].split()[0]) << 10
+                except (OSError, IndexError):  # it has ended
+                    continue
+                self.taken[name] = ticks / os.sysconf("SC_CLK_TCK"), peak
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def deployed(users: int, hosts: int = HOSTS) -> dict[str, Any]:
+    """Seconds of the exchange over TLS, how many messages it took, and what every process took."""
     from p2p_labeldp.deployment.local import LocalDeployment
 
     work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
     try:
-        deployment = LocalDeployment(scenario(users), HOSTS, work)
+        deployment = LocalDeployment(scenario(users), hosts, work)
         deployment.prepare()
+        watch = Watch(deployment.children)
+        watch.start()
         trio.run(deployment.run)
+        watch.end()
         summary = json.loads((work / "learner" / "summary.json").read_text())
         at: dict[str, float] = {}
         for line in (work / "logs" / "coordinator.jsonl").read_text().splitlines():
@@ -75,9 +112,24 @@ def deployed(users: int) -> dict[str, float]:
             "exchange": at["tracing"] - at["begun"],
             "whole": at["left"] - at["begun"],
             "digest": summary["noisy_sha256"],
+            "taken": watch.taken,
         }
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def tell_roles(everyone: list[int]) -> None:
+    """One row for each number of users."""
+    roles = ("coordinator", "learner", "auditor", "a host")
+    print(f"{'users':>9} {'exchange':>9} {'whole':>7} {'CPU':>7}" + "".join(f"{role:>18}" for role in roles))
+    for users in everyone:
+        found = deployed(users, ROLE_HOSTS)
+        taken = found["taken"]
+        hosts = [value for name, value in taken.items() if name.startswith("users")]
+        shown = [taken[role] for role in roles[:3]] + [(max(cpu for cpu, _ in hosts), max(most for _, most in hosts))]
+        cpu = sum(seconds for seconds, _ in taken.values())
+        print(f"{users:>9} {found['exchange']:>7.1f} s {found['whole']:>5.1f} s {cpu:>5.0f} s", end="")
+        print("".join(f"{f'{seconds:.0f} s, {most >> 20} MB':>18}" for seconds, most in shown), flush=True)
 
 
 def in_memory(users: int) -> tuple[float, str]:
@@ -87,8 +139,8 @@ def in_memory(users: int) -> tuple[float, str]:
     from p2p_labeldp.engines.outcome import Population
     from p2p_labeldp.mechanisms.coins import make_coins
     from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+    from p2p_labeldp.protocol.parameters import parameters_of
     from p2p_labeldp.runs.clusters import ClusterPlan
-    from p2p_labeldp.runs.resolve import parameters_of
 
     chosen = scenario(users)
     dataset = load(chosen.data, 0)
@@ -165,11 +217,15 @@ def transport_rate() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, nargs="+", default=USERS)
+    parser.add_argument("--roles", type=int, nargs="+", metavar="USERS")
     parser.add_argument("--end", nargs=3, metavar=("CERTS", "PORT", "ROLE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.end:
         folder, port, role = options.end
         trio.run(_transport, role, Path(folder), int(port))
+        return
+    if options.roles:
+        tell_roles(options.roles)
         return
     titles = ("users", "messages", "seconds", "messages/s", "us/user", "in memory", "ratio")
     print(" ".join(f"{title:>{width}}" for title, width in zip(titles, (7, 9, 8, 11, 8, 10, 6), strict=True)))

@@ -2,6 +2,7 @@
 
     python benchmarks/peers.py                    10,000 users, about a minute
     python benchmarks/peers.py --users 100000
+    python benchmarks/peers.py --accounts         epsilons beside other accountants', seconds
 
 Every contestant runs the very same users, coordinator, host and learner (``p2p_labeldp.protocol``), which know nothing
 of how messages travel, and delivers what they send its own way: as many messages, and the same noisy data set, which
@@ -12,6 +13,12 @@ find what they were sent in a list at their next step.
 CPU time of a process for each, best of several taken in turn; ratios are to the bare loop. What is not installed is
 left out, with a line that says so: ``pip install simpy mesa``. gossipy is not among them: it trains models with torch
 inside its nodes and has no place for a message of one's own.
+
+``--accounts`` asks others for an epsilon wherever they answer the same question. dp-accounting knows randomized
+response and its composition, which is a cluster of one user who flips anew in every round. The clones of Feldman,
+McMillan and Talwar know the shuffled view of any local randomizer: put their ``computeamplification.py`` (from the
+repository apple/ml-shuffling-amplification) on PYTHONPATH. Neither knows what the learner sees; ours is there to show
+what that is worth.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ import asyncio
 import importlib
 import importlib.util
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -35,6 +43,7 @@ from engines import bare_loop, simulation_of
 
 from p2p_labeldp.engines.actors import Simulation, quiet_collector
 from p2p_labeldp.mechanisms import noisy_sha256
+from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.protocol.messages import Features
 
 Sent = tuple[int, int, Any]
@@ -192,12 +201,66 @@ def contest(name: str, users: int) -> dict[str, Any]:
     return {"seconds": seconds, "messages": exchange.delivered, "digest": noisy_sha256(simulation.outcome().rounds)}
 
 
+COMPOSED = ((0.1, 1), (0.1, 4), (0.3, 16))
+"""alpha, rounds with fresh noise, two labels."""
+SHUFFLED = ((500, 2, 0.1), (1000, 2, 0.3), (200, 10, 0.6), (1000, 10, 0.3))
+"""Users, labels, alpha; delta is 1/users^2."""
+
+
+def accounts() -> None:
+    """One line for each question: ours, theirs, and how long both took."""
+    print(f"{'randomized response, fresh rounds':<40} {'ours':>9} {'dp-accounting':>14}  seconds")
+    for alpha, rounds in COMPOSED:
+        flips = Parameters(alpha=alpha, rounds=rounds, noise="fresh")
+        ours, took = timed(lambda flips=flips: answered("learner", flips, 1, 1e-6))
+        theirs, longer = timed(lambda alpha=alpha, rounds=rounds: composed_elsewhere(alpha, rounds, 1e-6))
+        print(f"alpha {alpha:g}, {rounds} rounds{'':<20} {ours:>9.5f} {theirs:>14.5f}  {took:.2f}, {longer:.2f}")
+    clones = importlib.util.find_spec("computeamplification") is not None
+    print(f"{'shuffled view':<40} {'ours':>9} {'clones':>14}  seconds; the learner's, ours")
+    for users, labels, alpha in SHUFFLED:
+        flips, delta = Parameters(alpha=alpha, labels=labels), 1 / users**2
+        ours, took = timed(lambda given=(flips, users, delta): answered("shuffle", *given))
+        theirs, longer = timed(lambda given=(flips, users, delta): cloned(*given)) if clones else (math.nan, 0.0)
+        learner = answered("learner", flips, users, delta)
+        named = f"{users} users, {labels} labels, alpha {alpha:g}"
+        print(f"{named:<40} {ours:>9.5f} {theirs:>14.5f}  {took:.2f}, {longer:.2f}; {learner:.5f}")
+    if not clones:
+        print("clones: computeamplification.py is not on PYTHONPATH")
+
+
+def answered(view: str, flips: Parameters, users: int, delta: float) -> float:
+    return account(view, flips, cluster_size=users).get_epsilon(delta).epsilon
+
+
+def timed(work: Callable[[], float]) -> tuple[float, float]:
+    began = time.process_time()
+    return work(), time.process_time() - began
+
+
+def composed_elsewhere(alpha: float, rounds: int, delta: float) -> float:
+    from dp_accounting.pld.privacy_loss_distribution import from_randomized_response
+
+    # Theirs replaces a label by a uniform one, which may be the same.
+    one = from_randomized_response(2 * alpha, 2, value_discretization_interval=1e-4)
+    return float(one.self_compose(rounds).get_epsilon_for_delta(delta))
+
+
+def cloned(flips: Parameters, users: int, delta: float) -> float:
+    library = importlib.import_module("computeamplification")
+    local = math.log((1 - flips.alpha) / (flips.alpha / (flips.labels - 1)))
+    return float(library.numericalanalysis(users, local, delta, 20, 1, True))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--times", type=int, default=3, help="the best of so many")
+    parser.add_argument("--accounts", action="store_true", help="epsilons instead")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.accounts:
+        accounts()
+        return
     if arguments.one:
         print(json.dumps(contest(arguments.one, arguments.users)))
         return

@@ -3,6 +3,11 @@
 Writes docs/figure.png, docs/figure.svg and docs/figure.csv, and prints the tables of docs/comparison.md, which has the
 commands that make the folders. Folders of the same data set make one panel; where the number of clusters was varied, a
 panel of its own. Without folders the figure is drawn from docs/figure.csv.
+
+A row is a function of its settings and its seed, and a trial's seed of its number, so that trials may be added to those
+that stand: ``--add`` keeps the rows of docs/figure.csv. What is in both must be the same to the last digit (but for the
+epsilon that is spent, whose bound may be found more tightly by a later version: to a millionth); ``--renew KIND`` is
+for a mechanism that has changed, whose old rows are dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +16,9 @@ import argparse
 import csv
 import dataclasses
 import io
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +51,7 @@ def panels_in(path: Path) -> list[Panel]:
         "str": str,
         "int": int,
         "float": float,
+        "int | None": lambda text: int(text) if text else None,
         "float | None": lambda text: float(text) if text else None,
     }
     found: dict[tuple[str, str], list[Point]] = {}
@@ -52,6 +60,37 @@ def panels_in(path: Path) -> list[Panel]:
             values = {item.name: kinds[str(item.type)](row[item.name]) for item in dataclasses.fields(Point)}
             found.setdefault((row["dataset"], row["across"]), []).append(Point(**values))
     return [Panel(name, points, across) for (name, across), points in found.items()]
+
+
+def merged(old: list[Panel], new: list[Panel], renew: Collection[str] = ()) -> list[Panel]:
+    """Panels with the rows of both, in order. SystemExit where a row of both is not the same one."""
+    found: list[Panel] = []
+    for panel in old:
+        rows = {_place(point): point for point in panel.points if point.kind not in renew}
+        added = [other.points for other in new if (other.dataset, other.across) == (panel.dataset, panel.across)]
+        for point in itertools.chain.from_iterable(added):
+            differing = _difference(rows.get(_place(point), point), point)
+            if differing:
+                raise SystemExit(f"{panel.title}, {_place(point)}: {differing} is not that of the row that stands")
+            rows[_place(point)] = point
+        curves = list(dict.fromkeys(point.curve for point in panel.points))
+        points = sorted(rows.values(), key=lambda p: (curves.index(p.curve), p.clusters or 0, p.epsilon, p.trial))
+        found.append(Panel(panel.dataset, points, panel.across))
+    return found
+
+
+def _place(point: Point) -> tuple[str, int | None, float, int]:
+    return point.curve, point.clusters, point.epsilon, point.trial
+
+
+def _difference(old: Point, new: Point) -> str:
+    """The first field that differs; what an earlier version did not measure is none, nor the last digits of a bound."""
+    for name, value in dataclasses.asdict(old).items():
+        now = getattr(new, name)
+        same = math.isclose(value, now, rel_tol=1e-6) if name == "spent" else value in (None, now)
+        if not same:
+            return name
+    return ""
 
 
 def tables(panels: list[Panel]) -> list[str]:
@@ -86,9 +125,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, default=HERE / "figure", help="without a suffix")
+    parser.add_argument("--add", action="store_true", help="to the rows that stand")
+    parser.add_argument(
+        "--renew", action="append", default=[], metavar="KIND", help="a mechanism whose old rows are dropped"
+    )
     options = parser.parse_args()
     rows = options.out.with_name(options.out.name + ".csv")
     panels = panels_of(options.folders) if options.folders else panels_in(rows)
+    if options.add:
+        panels = merged(panels_in(rows), panels, options.renew)
     written = draw_comparison(panels, options.out)
     content = table(panels)
     put(rows, lambda temporary: temporary.write_bytes(content))

@@ -43,7 +43,29 @@ OPENING = """\
 
 Made from the docstrings by `python docs/python_api.py`. What is listed here is meant to stay; everything else may
 change. Requests that make no sense raise `RequestError` with one line that names the field; a run that breaks raises
-`RunError`. The examples are run by the tests.
+`RunError`. The examples are run by the tests. trio is its own event loop: call `run` from plain code, not from inside
+a coroutine.
+
+```python
+from p2p_labeldp import load_scenario, run
+from p2p_labeldp.privacy import Parameters, account
+
+finished = run(load_scenario("scenarios/quickstart.toml"), engine="vectorized")
+print(finished.summary.accuracy, finished.summary.privacy["learner"].epsilon)
+print(account("coalition", Parameters(alpha=0.1), cluster_size=500, colluders=1).get_epsilon(4e-6).epsilon)
+```
+
+`LabelPrivateClassifier` is the same for scikit-learn's pipelines. Every fit is a release of its own:
+`privacy_.repeated(10)` is what ten cost.
+
+```python
+from sklearn.datasets import load_digits
+from p2p_labeldp import LabelPrivateClassifier
+
+features, labels = load_digits(return_X_y=True)
+classifier = LabelPrivateClassifier("cluster_rr", epsilon=2.0, random_state=0).fit(features / 16, labels)
+print(classifier.score(features / 16, labels), classifier.privacy_.epsilon, classifier.plan_.trust)
+```
 """
 WIDTH = 100
 

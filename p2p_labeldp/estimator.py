@@ -42,7 +42,7 @@ from p2p_labeldp.mechanisms import Plan, make_coins, make_plan, mechanism_of, ra
 from p2p_labeldp.privacy import Guarantee, Parameters, View
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.results import reports_of
-from p2p_labeldp.scenario import MECHANISMS, Coins, Learner
+from p2p_labeldp.scenario import MECHANISMS, SECTIONS, Coins, Learner
 from p2p_labeldp.streams import Purpose
 
 Codes = NDArray[np.int64]
@@ -72,7 +72,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         1/(smallest cluster)^2, at most 1/examples (dp_sgd: 1/examples). With epsilon None, ``mechanism_options`` must
         give the mechanism's parameters, and ``privacy_`` says what they cost.
     clusterer : any clusterer of scikit-learn (``fit_predict``), such as ``KMeans(100)``; it sees the features alone.
-        None is k-means with n // 50 clusters, at least 1 and at most 100.
+        A number is k-means as runs do it, with so many clusters; None is n // 50 of them, at least 1 and at most 100.
     estimator : any classifier, or what ``learner.model`` of a scenario takes (``"mlp"``, ``"boosted_trees"``, the name
         of a class of scikit-learn); None is softmax regression with l2 = 1e-4, which wants features of a similar scale
         (pixels in 0..1, or a ``StandardScaler`` before it). Its targets undo the mechanism's known bias; some of them
@@ -213,8 +213,11 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return plan, delta
 
     def _cluster(self, features: Matrix, seed: int) -> Codes:
-        if self.clusterer is None:
-            count = min(_MOST_CLUSTERS, max(1, len(features) // _MEAN_SIZE))
+        if self.clusterer is None or isinstance(self.clusterer, int | np.integer):
+            usual = min(_MOST_CLUSTERS, max(1, len(features) // _MEAN_SIZE))
+            count = usual if self.clusterer is None else int(self.clusterer)
+            if not 1 <= count <= len(features):
+                raise RequestError(f"clusterer = {count} is not allowed; from 1 to the {len(features)} examples")
             return kmeans_clusters(features, count, self.min_cluster_size, seed).assignment
         clusterer = clone(self.clusterer)
         _seed_unseeded(clusterer, np.random.default_rng(seed))
@@ -243,7 +246,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _settings(self) -> Learner:
         model = self.estimator if isinstance(self.estimator, str) else "softmax"
-        return Learner(model=model, correct_flips=self.correct_flips)
+        found: Learner = SECTIONS["learner"](model=model, correct_flips=self.correct_flips)  # plugins may add keys
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Adversaries, mechanisms and data sets from outside the package.
+"""Adversaries, mechanisms, data sets and models from outside the package.
 
 A plugin is a Python module with one object, ``PLUGIN``. It is found by its entry point in the group
 ``p2p_labeldp.plugins`` where it is installed, or named as a file: ``p2p-labeldp run --plugin FILE``. What it adds has
@@ -9,6 +9,7 @@ is stated for what it does.
   alone, and to nothing unless the record says that users still flip their labels once (``flips_hold``).
 * A mechanism's plan states its guarantee, and a run says that it is the plugin's statement. Where users hand flipped
   labels to the learner themselves, that is checked: less than the flips themselves spend is refused.
+* A model is fitted to what the mechanism released, and changes no guarantee. It is tried on a few rows first.
 
 Everything is checked when it is loaded: a plugin that breaks its contract is refused in one line.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -31,21 +33,23 @@ from p2p_labeldp.adversaries.record import Adversary, Assignment, Measured, Setu
 from p2p_labeldp.data.dataset import Source
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.learning.model import LearnerModel, Model, Probabilities, Storage
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, spends
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.messages import Answer, Ask, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, MECHANISMS, SECTIONS, Entry, Examples, Reads
+from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, Entry, Examples, Reads
 from p2p_labeldp.scenario.entries import SomeUsers
-from p2p_labeldp.scenario.outside import GROUP, VARIABLE, add_adversary, add_data_set, add_mechanism
+from p2p_labeldp.scenario.outside import GROUP, VARIABLE, add_adversary, add_data_set, add_mechanism, add_model
 from p2p_labeldp.scenario.rules import Number, OneOf, Switch, Text, Whole, key
 from p2p_labeldp.streams import KeyedStream, Purpose
 
 __all__ = [
     "Adversary", "Answer", "Ask", "Assignment", "Attack", "DataSet", "Entry", "Evidence", "Examples", "Holder",
-    "KeyedStream", "Measured", "Mechanism", "Message", "NewAdversary", "NewDataSet", "NewMechanism", "Number", "OneOf",
-    "Outgoing", "Parameters", "Plan", "Plugin", "Purpose", "Reads", "Report", "Request", "Setup", "SomeUsers", "Source",
-    "Switch", "Text", "User", "View", "Whole", "account", "key", "load_plugins", "spends",
+    "KeyedStream", "LearnerModel", "Measured", "Mechanism", "Message", "Model", "NewAdversary", "NewDataSet",
+    "NewMechanism", "NewModel", "Number", "OneOf", "Outgoing", "Parameters", "Plan", "Plugin", "Probabilities",
+    "Purpose", "Reads", "Report", "Request", "Setup", "SomeUsers", "Source", "Storage", "Switch", "Text", "User",
+    "View", "Whole", "account", "key", "load_plugins", "spends",
 ]  # fmt: skip
 """What a plugin needs, so that it imports from here alone."""
 
@@ -80,12 +84,22 @@ class NewDataSet:
 
 
 @dataclasses.dataclass(frozen=True)
+class NewModel:
+    """A ``learner.model``: its record, and keys of ``[learner]`` that it alone reads."""
+
+    name: str
+    record: LearnerModel
+    keys: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class Plugin:
     """Everything that a plugin adds."""
 
     adversaries: Sequence[NewAdversary] = ()
     mechanisms: Sequence[NewMechanism] = ()
     data_sets: Sequence[NewDataSet] = ()
+    models: Sequence[NewModel] = ()
 
 
 _loaded: dict[str, Plugin] = {}
@@ -146,6 +160,8 @@ def _load(name: str, find: Callable[[], Any]) -> None:
         add_mechanism(name, mechanism.name, mechanism.reads, mechanism.keys, mechanism.record)
     for data_set in plugin.data_sets:
         add_data_set(name, data_set.name, data_set.examples, data_set.keys, data_set.record)
+    for model in plugin.models:
+        add_model(name, model.name, model.keys, model.record)
     _loaded[name] = plugin
 
 
@@ -155,6 +171,7 @@ def _check(shown: str, plugin: Plugin) -> None:
         ("adversaries", plugin.adversaries, NewAdversary, Adversary),
         ("mechanisms", plugin.mechanisms, NewMechanism, Mechanism),
         ("data_sets", plugin.data_sets, NewDataSet, DataSet),
+        ("models", plugin.models, NewModel, LearnerModel),
     )
     for group, members, kind, record in groups:
         for each in members:
@@ -171,10 +188,18 @@ def _check(shown: str, plugin: Plugin) -> None:
         unread = [key for key in mechanism.keys if key not in mechanism.record.options]
         if unread:
             raise RequestError(f"{where}: its record's options lack {', '.join(unread)}")
+        if not re.fullmatch("#[0-9a-f]{6}", mechanism.record.colour):
+            raise RequestError(f"{where}: its record's colour must be as #17becf, not {mechanism.record.colour!r}")
     for data_set in plugin.data_sets:
         where = f"{shown}: data set {data_set.name}"
         _check_name(where, data_set.name, DATA_SETS)
         _check_keys(where, "data", data_set.keys, data_set.examples.keys)
+    for model in plugin.models:
+        where = f"{shown}: model {model.name}"
+        _check_name(where, model.name, MODELS)
+        _check_keys(where, "learner", model.keys)
+        if not callable(model.record.fit) or not model.record.words:
+            raise RequestError(f"{where}: its record needs words, and a fit that can be called")
 
 
 def _check_adversary(shown: str, adversary: NewAdversary) -> None:

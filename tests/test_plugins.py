@@ -1,4 +1,4 @@
-"""Adversaries, mechanisms and data sets from outside the package."""
+"""Adversaries, mechanisms, data sets and models from outside the package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from p2p_labeldp import plugins
+from p2p_labeldp import LabelPrivateClassifier, load_model, plugins
 from p2p_labeldp.adversaries.attacks import ATTACKS
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import run
@@ -21,6 +22,7 @@ from p2p_labeldp.scenario import (
     ADVERSARIES,
     DATA_SETS,
     MECHANISMS,
+    MODELS,
     SECTIONS,
     Scenario,
     documentation,
@@ -31,7 +33,7 @@ from p2p_labeldp.scenario import (
 
 Command = Callable[..., tuple[int, str, str]]
 EXAMPLE = Path(__file__).parent / "plugin_example" / "p2p_labeldp_example.py"
-REGISTRIES = (ADVERSARIES, DATA_SETS, MECHANISMS, SECTIONS, outside._ADDED, ATTACKS, plugins._loaded)
+REGISTRIES = (ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, outside._ADDED, ATTACKS, plugins._loaded)
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,8 @@ def test_what_a_plugin_adds_is_documented_like_any_other(small: Callable[..., Sc
     assert '"moons"' in rules["data.name"]
     assert rules["mechanism.truth"] == "a number from 0 to 1"
     assert "adversaries[hesitant].every" in rules
+    assert '"nearest", or the class name' in rules["learner.model"]
+    assert rules["learner.sharpness"] == "a number from 0 to 1000"
 
 
 def test_a_scenario_with_a_plugin_s_keys_is_written_and_read_back(small: Callable[..., Scenario]) -> None:
@@ -121,6 +125,37 @@ def test_a_data_set_of_a_plugin_is_loaded(small: Callable[..., Scenario]) -> Non
     assert (found.users, found.labels) == (500, 2)
 
 
+def test_a_model_of_a_plugin_is_fitted_kept_and_read_back(small: Callable[..., Scenario], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    found = run(small("learner.model=nearest", "learner.sharpness=4"), engine="vectorized", out=folder).summary
+    other = run(small("learner.model=softmax"), engine="vectorized").summary
+    assert found.accuracy is not None
+    assert found.accuracy > 0.6
+    assert found.noisy_sha256 == other.noisy_sha256  # what is released does not depend on who learns from it
+    assert found.privacy == other.privacy
+    assert found.nonprivate_accuracy != other.nonprivate_accuracy or found.metrics != other.metrics
+    assert float(load_model(folder).stored.model.sharpness) == 4.0  # type: ignore[attr-defined]
+
+
+def test_the_estimator_takes_a_model_of_a_plugin() -> None:
+    load_plugins([EXAMPLE])
+    features = np.random.default_rng(0).normal(size=(200, 2))
+    labels = (features[:, 0] > 0).astype(int)
+    fitted = LabelPrivateClassifier("uniform_rr", epsilon=4.0, estimator="nearest", random_state=0)
+    assert fitted.fit(features, labels).score(features, labels) > 0.8
+
+
+def test_a_key_of_a_model_is_swept_for_that_model_alone(command: Command) -> None:
+    vary = ["--vary", "learner.sharpness=1,9", "--seeds", "1", "--workers", "1", "--no-report", "--json"]
+    base = ["sweep", "quickstart", "--plugin", str(EXAMPLE), "--set", "data.name=moons", "--set", "data.target=class"]
+    status, _, err = command(*base, *vary)
+    assert status == 2
+    assert "changes nothing here: it is for learner.model = nearest, not softmax" in err
+    status, out, err = command(*base, "--set", "learner.model=nearest", *vary)
+    assert (status, err) == (0, "")
+    assert '"failures": []' in out
+
+
 def test_workers_of_a_sweep_load_plugins_and_their_keys_are_swept(command: Command) -> None:
     status, out, err = command(
         "sweep", "quickstart", "--plugin", str(EXAMPLE), "--set", "data.name=moons", "--set", "data.target=class",
@@ -149,6 +184,11 @@ CONTRACT = [
     ("PLUGIN = Plugin([], [NewMechanism('m', Reads(), RECORD, {'mu': 3})])", "must be declared by scenario.rules.key"),
     ("PLUGIN = Plugin([], [NewMechanism('m', Reads(('mu',)), RECORD, {'mu': MU})])", "its record's options lack mu"),
     ("PLUGIN = Plugin([], [], [NewDataSet('digits', Examples(), DATA)])", "there is one of that name already"),
+    ("PLUGIN = Plugin([], [NewMechanism('m', Reads(), RECORD)])", "colour must be as #17becf, not ''"),
+    ("PLUGIN = Plugin(models=[LearnerModel('a', fit)])", "which is no NewModel"),
+    ("PLUGIN = Plugin(models=[NewModel('mlp', LearnerModel('a', fit))])", "there is one of that name already"),
+    ("PLUGIN = Plugin(models=[NewModel('m', LearnerModel('a', 3))])", "a fit that can be called"),
+    ("PLUGIN = Plugin(models=[NewModel('m', LearnerModel('a', fit), {'l2': MU})])", "there is a key learner.l2"),
 ]
 OPENING = """
 from dataclasses import dataclass
@@ -162,7 +202,42 @@ LOOKS = Adversary(None, misbehaves=False)
 RECORD = Mechanism("nobody", None, trusts="", story="", learner_sees="", colour="", marker="")
 MU = key(0.5, Number(0, 1), "some number")
 DATA = DataSet("examples", None)
+def fit(settings, features, targets, weights, randomness):
+    pass
 """
+BROKEN_MODELS = [
+    ("pass", "failed on a few rows: AttributeError: 'NoneType' object has no attribute 'predict_proba'"),
+    ("1 / 0", "failed on a few rows: ZeroDivisionError: division by zero"),
+    ("return Says(np.ones((len(features), 2)) / 2)", "gives shape (6, 2), not (6, 3)"),
+    ("return Says(np.ones((len(features), 3)))", "gives rows that are no probabilities"),
+]
+MODEL_OPENING = """
+import numpy as np
+from p2p_labeldp.plugins import *
+
+class Says(Probabilities):
+    def __init__(self, chances):
+        self.chances = chances
+    def predict_proba(self, features):
+        return self.chances
+
+def fit(settings, features, targets, weights, randomness):
+    BODY
+
+PLUGIN = Plugin(models=[NewModel("mine", LearnerModel("a model", fit))])
+"""
+
+
+@pytest.mark.parametrize(("body", "words"), BROKEN_MODELS, ids=[words for _, words in BROKEN_MODELS])
+def test_a_model_that_breaks_its_contract_is_refused_before_anything_runs(
+    body: str, words: str, command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(MODEL_OPENING.replace("BODY", body))
+    status, out, err = command("run", "quickstart", "--plugin", "mine.py", "--set", "learner.model=mine")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("p2p-labeldp: plugin mine.py: model mine: ")
+    assert words in err
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(("text", "words"), CONTRACT, ids=[words for _, words in CONTRACT])

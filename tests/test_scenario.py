@@ -19,6 +19,7 @@ from p2p_labeldp.scenario import (
     Address,
     Ids,
     Mechanism,
+    Named,
     Number,
     OneOf,
     Scenario,
@@ -437,7 +438,7 @@ def values_of(item: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
             return st.lists(st.integers(0, 10**6), max_size=4)
         case SchemaTable():
             return schemas()
-        case Text():
+        case Text() | Named():
             return st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
     raise AssertionError(f"no strategy for {rule}")
 

@@ -79,16 +79,17 @@ def _likelihood_ratio(evidence: Evidence, candidates: Candidates) -> Scores:
     by_flips = flip_ratio(evidence.parameters) * np.where(agree, np.sign(votes), votes)
     is_seen = evidence.seen.any(axis=2)
     scores = np.where(is_seen, by_flips, 0.0)
-    open_blocks = ~is_seen & evidence.drawn.any(axis=2)
-    scores[open_blocks] = log_ratios(
-        evidence.parameters,
-        evidence.pool,
-        evidence.drawn[open_blocks],
-        evidence.known[open_blocks],
-        evidence.hidden[open_blocks],
-        candidates,
-        shuffled=evidence.shuffled,
-    )
+    for shuffled in (False, True):
+        open_blocks = ~is_seen & evidence.drawn.any(axis=2) & (evidence.shuffled == shuffled)
+        scores[open_blocks] = log_ratios(
+            evidence.parameters,
+            evidence.pool,
+            evidence.drawn[open_blocks],
+            evidence.known[open_blocks],
+            evidence.hidden[open_blocks],
+            candidates,
+            shuffled=shuffled,
+        )
     total: Scores = np.clip(scores, -CERTAIN, CERTAIN).sum(axis=1)
     return total
 

@@ -5,6 +5,9 @@ each. A report whose sender's question is known shows the noisy label of the pee
 draw from the `pool`: the users of the cluster who are not the adversary's own, since those know who asked them. Someone
 of whom no question is seen on the wire asked herself.
 
+In the mixed exchange nobody is asked: every report is a draw from everyone's labels, those of the adversary's own users
+among them, which it knows; so are the labels that were drawn for these. Where it opened a batch it has all labels.
+
 The two makers do the same, one for a view, one for the arrays of many views.
 """
 
@@ -17,7 +20,8 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit.array_views import ClusterViews
 from p2p_labeldp.audit.views import View
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.mechanisms.exchange import flip
+from p2p_labeldp.privacy import Exchange, Parameters
 
 Counts = NDArray[np.int64]
 
@@ -29,8 +33,9 @@ class Evidence:
     parameters: Parameters
     pool: int
     """How many users' labels a report is drawn from whose sender's question is not known."""
-    shuffled: bool
-    """Whether ``drawn`` are the pool's noisy labels themselves, each once, rather than draws from them."""
+    shuffled: NDArray[np.bool_]
+    """By view and block: whether ``drawn`` are the pool's noisy labels themselves, each once, rather than draws from
+    them. In the mixed exchange those of the adversary's own users are left out then."""
     seen: Counts
     """How often the victim showed each noisy label, to someone the adversary hears."""
     drawn: Counts
@@ -49,6 +54,8 @@ class Evidence:
 def evidence_of(view: View, victim: int) -> Evidence:
     """What one view says. The victim's own label, should the background hold it, is not looked at."""
     parameters, labels = view.parameters, view.parameters.labels
+    if parameters.exchange == Exchange.MIXED and view.adversary != "shuffle":
+        return _mixed_evidence_of(view, victim)
     fresh = parameters.noise == "fresh"
     shuffled = view.adversary == "shuffle"
     roster = view.clusters[view.cluster_of(victim)]
@@ -87,12 +94,53 @@ def evidence_of(view: View, victim: int) -> Evidence:
                 known[0, block, found[user]] += 1
             elif user != victim:
                 hidden[0, block, view.background.get(user, labels)] += 1
-    return Evidence(parameters, len(pool), shuffled, seen, drawn, known, hidden, reported, own)
+    all_shuffled = np.full((1, blocks), shuffled)
+    return Evidence(parameters, len(pool), all_shuffled, seen, drawn, known, hidden, reported, own)
+
+
+def _mixed_evidence_of(view: View, victim: int) -> Evidence:
+    parameters, labels = view.parameters, view.parameters.labels
+    roster, fresh = view.clusters[view.cluster_of(victim)], parameters.noise == "fresh"
+    blocks = parameters.rounds if fresh else 1
+    seen, drawn, known, reported, own = (np.zeros((1, blocks, labels), dtype=np.int64) for _ in range(5))
+    hidden = np.zeros((1, blocks, labels + 1), dtype=np.int64)
+    opened = np.zeros((1, blocks), dtype=np.bool_)
+    for round_ in range(parameters.rounds):
+        block = round_ if fresh else 0
+        for _, answered in view.answers_by(victim, round_):
+            seen[0, block, answered[0]] += 1
+        batch = {} if view.opened is None else view.opened[round_]
+        reports = {} if view.reports is None else view.reports[round_]
+        draws = {} if view.draws is None else view.draws[round_]
+        for user in roster:
+            if user in reports:
+                reported[0, block, reports[user]] += 1
+                own[0, block, reports[user]] += user == victim
+        if roster[0] in batch and not opened[0, block]:
+            opened[0, block] = True
+            drawn[0, block] = np.bincount([batch[user] for user in roster], minlength=labels)
+        elif not opened[0, block]:
+            for user in roster:
+                if user in draws:
+                    drawn[0, block, draws[user]] += 1
+                elif user in reports:
+                    drawn[0, block, reports[user]] += 1
+        if block == round_:
+            for user in roster:
+                mine = view.noisy_of(user, round_) if user in view.members else None
+                if mine is not None:
+                    known[0, block, mine] += 1
+                elif user != victim:
+                    hidden[0, block, view.background.get(user, labels)] += 1
+    drawn -= np.where(opened[..., None], known, 0)
+    return Evidence(parameters, len(roster), opened, seen, drawn, known, hidden, reported, own)
 
 
 def evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
     """What each of many views says about the user at the same place."""
     parameters, labels, size = views.parameters, views.parameters.labels, views.cluster_size
+    if parameters.exchange == Exchange.MIXED and views.adversary != "shuffle":
+        return _mixed_evidence_of_all(views, victim)
     fresh = parameters.noise == "fresh"
     shuffled = views.adversary == "shuffle"
     pool = np.array([user not in views.members for user in range(size)])
@@ -124,7 +172,45 @@ def evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
     for label in range(labels):
         known[..., label] = ((noisy == label) & pool).sum(axis=2)
     hidden = np.stack([(unknown & (truth == label)).sum(axis=2) for label in range(labels + 1)], axis=2)
-    return Evidence(parameters, size - len(views.members), shuffled, seen, drawn, known, hidden, reported, own)
+    pooled, all_shuffled = size - len(views.members), np.full((len(views), blocks), shuffled)
+    return Evidence(parameters, pooled, all_shuffled, seen, drawn, known, hidden, reported, own)
+
+
+def _mixed_evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
+    parameters, labels, size = views.parameters, views.parameters.labels, views.cluster_size
+    fresh, members = parameters.noise == "fresh", sorted(views.members)
+    blocks = parameters.rounds if fresh else 1
+    seen, drawn, known, reported, own = (np.zeros((len(views), blocks, labels), dtype=np.int64) for _ in range(5))
+    opened = np.zeros((len(views), blocks), dtype=np.bool_)
+    nothing = np.full((len(views), size), -1, dtype=np.int32)
+    for round_ in range(parameters.rounds):
+        block = round_ if fresh else 0
+        reports, draws, batch, tied = (
+            nothing if every is None else every[:, round_]
+            for every in (views.reports, views.draws, views.opened, views.tied)
+        )
+        seen[:, block] += _by_label(tied[:, [victim]], True, labels)
+        reported[:, block] += _by_label(reports, True, labels)
+        own[:, block] += _by_label(reports[:, [victim]], True, labels)
+        now = (batch[:, 0] >= 0) & ~opened[:, block]
+        heard = _by_label(np.where(draws >= 0, draws, reports), True, labels)
+        drawn[:, block] += np.where((now | opened[:, block])[:, None], 0, heard)
+        drawn[now, block] = _by_label(batch[now], True, labels)
+        opened[:, block] |= now
+    truth = np.array([views.background.get(user, labels) for user in range(size)])
+    others = [user for user in range(size) if user != victim and user not in views.members]
+    hidden = np.bincount(truth[others], minlength=labels + 1)[: labels + 1].astype(np.int64)
+    hidden = np.broadcast_to(hidden, (len(views), blocks, labels + 1)).copy()
+    for place, member in enumerate(members):
+        for block in range(blocks):
+            if truth[member] == labels:
+                hidden[:, block, labels] += 1
+                continue
+            same = np.full(len(views), truth[member])
+            noisy = flip(same, views.coins[:, block, place], parameters.alpha, labels)
+            known[np.arange(len(views)), block, noisy] += 1
+    drawn -= np.where(opened[..., None], known, 0)
+    return Evidence(parameters, size, opened, seen, drawn, known, hidden, reported, own)
 
 
 def _by_label(values: NDArray[np.int32], where: NDArray[np.bool_] | bool, labels: int) -> Counts:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from p2p_labeldp.mechanisms.mixing import Secret, digest
+from p2p_labeldp.mechanisms.mixing import Secret
 from p2p_labeldp.protocol.depositor import DEPOSITED, REFUSES, Depositor, Share
 from p2p_labeldp.protocol.host import Said
 from p2p_labeldp.protocol.messages import COORDINATOR, Batch, Committed, Halt, NoGo, Opened, Outgoing, Stop, Unlock
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.relay import PASSED, Relay
 from p2p_labeldp.protocol.session import Session, batch_digest
+from p2p_labeldp.protocol.signatures import SIGNED_BATCH
 from p2p_labeldp.scenario.entries import CrookedRelays
 
 
@@ -70,7 +71,8 @@ class CrookedRelay(Relay):
             packets[target] = self.old[0]
         elif way == "peel":
             packets[target] = self._taken[0][: len(packets[0])]
-        return Batch(batch.round, batch.cluster, batch.attempt, batch.step, batch.first, packets)
+        signature = self._signed(batch_digest(packets)) if batch.signature else b""
+        return Batch(batch.round, batch.cluster, batch.attempt, batch.step, batch.first, packets, signature)
 
 
 class CrookedMember(Depositor):
@@ -98,7 +100,7 @@ class Refuser(Depositor):
         if share is None or share.sealed is None:
             return ()
         share.go(REFUSES)
-        refusal = NoGo(self.round, share.attempt, batch_digest(session.batch), *share.sealed)
+        refusal = NoGo(self.round, share.attempt, session.digest, session.proof, *share.sealed)
         return [(to, refusal) for to in (COORDINATOR, *session.relays)]
 
 
@@ -117,6 +119,7 @@ class TwoFacedHost(MixingHost):
             return ()
         other = copy.copy(session)
         other.batch = session.batch[::-1]
-        other.digest = digest(b"go", [session.context, batch_digest(other.batch)])
+        other.digest = batch_digest(other.batch)
+        other.proof = self.signatures.sign(sender, session.statement(SIGNED_BATCH, sender, other.digest))
         faces = {user: other if user % 2 else session for user in self._mine(session.members)}
         return [(user, *said) for user, shown in faces.items() for said in self.member(user).checks(shown)]

@@ -104,5 +104,7 @@ class Adversary:
     """Attacks of its own, played on what it sees beside the best there is."""
     exchanges: tuple[str, ...] = ("pull",)
     """In which exchanges there are such."""
+    deployed: bool = False
+    """Whether nodes of a deployment can carry it: its users are known before there are clusters, for one."""
     alone: str = ""
     """The party that it is, where there is one of a kind: the coordinator or the learner."""

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.audit.mixed_views import MIXED_SIGHT, relays_of
 from p2p_labeldp.audit.views import SIGHT, Scope, View, one_peer_each, sight_of
 from p2p_labeldp.mechanisms.coins import PEER, Coins
 from p2p_labeldp.mechanisms.exchange import BLOCK, Rosters, exchange
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.mechanisms.mixing import secrets_of
+from p2p_labeldp.privacy import Exchange, Parameters
 
 _UNSEEN = -1
 
@@ -39,18 +41,25 @@ class ClusterViews:
     """The label that each user was answered."""
     coins: NDArray[np.float64]
     """Axes: run, round, member, coin."""
+    draws: NDArray[np.int32] | None = None
+    opened: NDArray[np.int32] | None = None
+    tied: NDArray[np.int32] | None = None
+    """Mixed exchange: as in ``mixed_views``."""
 
     @property
     def sees_the_wire(self) -> bool:
-        return SIGHT[self.adversary].asks == "wire"
+        return self.parameters.exchange == Exchange.PULL and SIGHT[self.adversary].asks == "wire"
 
     def __len__(self) -> int:
         return self.runs
 
     def __getitem__(self, run: int) -> View:
         """One of the views; users are called by their places."""
-        reports, asks, answers = (None if a is None else a[run] for a in (self.reports, self.asks, self.answers))
-        seen = _Seen(reports, asks, answers, self.coins[run])
+        reports, asks, answers, *mixed = (
+            None if a is None else a[run]
+            for a in (self.reports, self.asks, self.answers, self.draws, self.opened, self.tied)
+        )
+        seen = _Seen(reports, asks, answers, self.coins[run], *mixed)
         rosters = {0: tuple(range(self.cluster_size))}
         return _from_arrays(self.adversary, self.parameters, rosters, self.background, self.members, seen)
 
@@ -103,6 +112,7 @@ def views_of_exchange(
     return ClusterViews(
         adversary, parameters, size, dict(background or {}), frozenset(members), runs,
         by_run(seen.reports), asks, by_run(seen.answers), drawn,
+        by_run(seen.draws), by_run(seen.opened), by_run(seen.tied),
     )  # fmt: skip
 
 
@@ -114,6 +124,9 @@ class _Seen:
     asks: NDArray[np.int32] | None
     answers: NDArray[np.int32] | None
     coins: NDArray[np.float64]
+    draws: NDArray[np.int32] | None = None
+    opened: NDArray[np.int32] | None = None
+    tied: NDArray[np.int32] | None = None
 
 
 def _exchanged(
@@ -125,6 +138,8 @@ def _exchanged(
     members: NDArray[np.int64],
 ) -> _Seen:
     """Run the exchange and keep of it what is seen."""
+    if parameters.exchange == Exchange.MIXED:
+        return _mixed(labels, rosters, parameters, coins, adversary, members)
     sight = sight_of(adversary, members.tolist())
     count, everyone = len(labels), np.arange(len(labels), dtype=np.int32)
     inside = np.zeros(count, dtype=np.bool_)
@@ -156,6 +171,67 @@ def _exchanged(
         stacked(answers, sight.answers != "nothing"),
         np.array(own) if own else np.zeros((parameters.rounds, len(members), 4)),
     )
+
+
+def _mixed(
+    labels: NDArray[np.integer],
+    rosters: Rosters,
+    parameters: Parameters,
+    coins: Coins,
+    adversary: str,
+    members: NDArray[np.int64],
+) -> _Seen:
+    """The same of the mixed exchange. Whoever looks as a relay is one, whomever the seed would have drawn."""
+    sight_of(adversary, members.tolist(), parameters.exchange)
+    sight = MIXED_SIGHT[adversary]
+    inside = np.zeros(len(labels), dtype=np.bool_)
+    inside[members] = True
+    takes_part = (rosters.sizes >= parameters.minimum_size)[rosters.clusters]
+    nobody = np.zeros_like(takes_part)
+    found: dict[str, list[NDArray[np.int32]]] = {name: [] for name in ("reports", "draws", "opened", "tied")}
+    own: list[NDArray[np.float64]] = []
+    for release in exchange(labels, rosters, parameters, coins):
+        if adversary == "shuffle":
+            found["reports"].append(_where(takes_part, _sorted_labels(release.noisy, rosters)))
+        else:
+            found["reports"].append(_where(release.kept, release.reported))
+        found["draws"].append(_where(takes_part & inside, release.reported))
+        some, all_ = takes_part, nobody
+        if sight.opened == "as relay":
+            some, all_ = nobody, nobody
+            if adversary == "relay":
+                some = takes_part & np.isin(rosters.clusters, rosters.clusters[members])
+                all_ = some if parameters.relays == 1 else nobody
+            elif len(members):
+                some, all_ = _relaying(rosters, parameters, coins, release.round, inside)
+        found["opened"].append(_where(some & takes_part, _sorted_labels(release.noisy, rosters)))
+        found["tied"].append(_where(all_ & takes_part, release.noisy))
+        blocks = [coins.block(release.round, user, user + 1) for user in members.tolist()]
+        own.append(np.concatenate(blocks) if blocks else np.zeros((0, 4)))
+    arrays = {name: np.array(rounds) for name, rounds in found.items()}
+    return _Seen(
+        arrays["reports"] if sight.reports else None,
+        None,
+        None,
+        np.array(own),
+        arrays["draws"] if sight.draws else None,
+        arrays["opened"] if sight.opened != "never" else None,
+        arrays["tied"],
+    )
+
+
+def _relaying(
+    rosters: Rosters, parameters: Parameters, coins: Coins, round_: int, inside: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of each user, whether some relay of her cluster is the adversary's, and whether all are."""
+    some, everyone = np.zeros_like(inside), np.zeros_like(inside)
+    large = np.flatnonzero(rosters.sizes >= max(1, parameters.minimum_size)).tolist()
+    clusters = ((cluster, rosters.roster(cluster).tolist()) for cluster in large)
+    found = relays_of(secrets_of(coins), parameters.relays, round_, clusters)
+    for (_, cluster), relays in found.items():
+        among = inside[list(relays)]
+        some[rosters.roster(cluster)], everyone[rosters.roster(cluster)] = among.any(), among.all()
+    return some, everyone
 
 
 def _where(seen: NDArray[np.bool_], values: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -216,17 +292,22 @@ def _from_arrays(
         shown = [(np.flatnonzero(row >= 0), row) for row in values]
         return tuple(dict(zip(users.tolist(), row[users].tolist(), strict=True)) for users, row in shown)
 
-    asks, told = by_user(seen.asks), by_user(seen.answers)
+    asks, told, tied = by_user(seen.asks), by_user(seen.answers), by_user(seen.tied)
     answers: tuple[dict[tuple[int, int], tuple[int, ...]], ...] | None = None
     if asks is not None and told is not None:
         answers = tuple(
             {(peers[asker], asker): (label,) for asker, label in labels.items()}
             for peers, labels in zip(asks, told, strict=True)
         )
+    if tied is not None and parameters.exchange == Exchange.MIXED and MIXED_SIGHT[adversary].opened == "as relay":
+        answers = tuple({(user, user): (label,) for user, label in shown.items()} for shown in tied)
     coins = {
         (user, round_): tuple(seen.coins[round_, place].tolist())
         for place, user in enumerate(sorted(members))
         for round_ in range(parameters.rounds)
     }
     users = sum(map(len, rosters.values()))
-    return View(adversary, parameters, users, rosters, background, by_user(seen.reports), asks, answers, coins, members)
+    return View(
+        adversary, parameters, users, rosters, background, by_user(seen.reports), asks, answers, coins, members,
+        by_user(seen.draws), by_user(seen.opened),
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.scenario import ENGINES, Engine, Scenario, load_scenario
 
 SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"
@@ -81,16 +82,11 @@ class RecordedRun:
             raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
         if trace.wall_clock != (summary.get("engine") == "deployment"):
             raise RequestError(f"{path}: trace and summary are of different runs: one is of a deployment, one is not")
-        mechanism = scenario.mechanism
         manifest = read_json(path / MANIFEST)
         labels, features = manifest.get("labels"), manifest.get("features")
         if type(labels) is not int or type(features) is not int or labels < 2 or features < 1:
             raise RequestError(f"{path / MANIFEST}: labels (at least 2) and features must be whole numbers")
-        parameters = Parameters(
-            mechanism.alpha, mechanism.theta, labels, mechanism.noise, mechanism.rounds,
-            max(scenario.clusters.minimum_size if scenario.defences.abstain else 1, mechanism.relays),
-            mechanism.exchange, mechanism.relays,
-        )  # fmt: skip
+        parameters = parameters_of(scenario, labels)
         clusters = true_labels = None
         people = find(path, POPULATION)
         if people.exists():

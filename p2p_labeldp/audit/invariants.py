@@ -30,8 +30,8 @@ from p2p_labeldp.audit.sample import Sample
 from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import CLOSED_PART, HOST, MIXING, VERSION, Fault
+from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.protocol.messages import BY_KIND, CLOSED_PART, HOST, KINDS, VERSION, Fault
 from p2p_labeldp.scenario import Network
 
 MAX_VIOLATIONS = 20  # reported; after the first few the rest follows from them
@@ -116,6 +116,7 @@ class Checker:
         self._listed = np.zeros(0, dtype=np.bool_)  # who counts in this round, as far as the close has been told
         self._host_told = 0  # of how many rounds the host knows that they are closed
         self._host_left = False
+        self._said_once: set[tuple[object, ...]] = set()
         self._taken = True  # whether the event at hand was taken by its receiver, not refused
 
     @property
@@ -416,12 +417,18 @@ class Checker:
     def _foreign(self, event: Event, *fields: object) -> None:
         require(False, "shape", "no message of this mechanism and exchange")
 
+    def _once(self, event: Event, *fields: object) -> None:
+        round_ = fields[0] if KINDS[event.kind][:1] == ("round",) else None
+        said = event.kind, event.sender, event.receiver, round_
+        require(said not in self._said_once, "shape", "is said twice")
+        self._said_once.add(said)
+
     def _refusal(self, event: Event, about: int, kind: str, fault: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
         require(fault in set(Fault), "shape", f"there is no fault {fault!r}")
 
 
-CHECKS: dict[str, Callable[..., None]] = {
+RULES: dict[str, Callable[..., None]] = {
     "hello": Checker._hello,
     "centre": Checker._centre,
     "roster": Checker._roster,
@@ -430,14 +437,22 @@ CHECKS: dict[str, Callable[..., None]] = {
     "ask": Checker._ask,
     "answer": Checker._answer,
     "report": Checker._report,
-    "submit": Checker._foreign,
-    "shares": Checker._foreign,
-    "release": Checker._foreign,
-    "prior": Checker._foreign,
     "done": Checker._done,
     "closed": Checker._closed,
     "goodbye": Checker._goodbye,
     "refusal": Checker._refusal,
-    **dict.fromkeys(MIXING, Checker._foreign),
 }
-Checker.checks = CHECKS
+
+
+def checks_of(exchange: Exchange, rules: Mapping[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
+    """What is checked of each kind of message where this is the exchange."""
+    found: dict[str, Callable[..., None]] = {}
+    for kind, message in BY_KIND.items():
+        if exchange not in message.exchanges:
+            found[kind] = Checker._foreign
+        else:
+            found[kind] = Checker._once if message.once else rules[kind]
+    return found
+
+
+Checker.checks = checks_of(Exchange.PULL, RULES)

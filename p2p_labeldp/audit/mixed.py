@@ -18,23 +18,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from p2p_labeldp.audit.invariants import CHECKS, Checker
+from p2p_labeldp.audit.invariants import RULES, Checker, checks_of
 from p2p_labeldp.audit.rules import INVARIANTS, require
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.mixing import (
     Secret,
     Secrets,
-    digest,
     draw_nonce,
     drawn_places,
     expanded,
     permutation,
     secrets_of,
 )
+from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.messages import COORDINATOR, HOST
 from p2p_labeldp.protocol.sealing import TOKEN
-from p2p_labeldp.protocol.session import Session, batch_digest, commitment
+from p2p_labeldp.protocol.session import Session, batch_digest, commitment, keys_statement
+from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, Stamps, signed_twice
 
 MIXED_INVARIANTS = {
     name: what
@@ -46,6 +47,7 @@ MIXED_INVARIANTS = {
     "whole_batches": "every batch has a packet of one size for every member, none twice, none seen before",
     "mixing": "each packet came from one packet; in a seeded simulation, the one that the seed says",
     "agreement": "every member says go to every relay, over the batch that all are shown",
+    "signatures": "keys, the batch that all are shown and gos are signed; in a seeded simulation, as the seed says",
     "nothing_opened_early": "a relay releases its key when it has a go of every member, once, and then never halts",
     "draws": "every label that a member is told stands where the relays' nonces say, which they committed to",
 }
@@ -57,6 +59,8 @@ class _Attempt:
 
     commitments: dict[int, bytes] = field(default_factory=dict)
     openings: dict[int, bytes] = field(default_factory=dict)
+    signed: dict[int, bytes] = field(default_factory=dict)  # who opened: her signature
+    signers: bytes = b""
     listed: list[int] = field(default_factory=list)  # members, as published
     size: int = 0
     session: Session | None = None
@@ -84,6 +88,7 @@ class MixedChecker(Checker):
         """Part of what is signed; empty in simulations."""
         simulated = isinstance(coins, SeededCoins) and not settings.get("wall_clock", False)
         self._secrets: Secrets | None = secrets_of(coins) if simulated and coins is not None else None
+        self._stamps = None if self._secrets is None else Stamps(self._secrets)
         self._attempts: dict[tuple[int, int, int], _Attempt] = {}
         self._stopped: dict[tuple[int, int], float] = {}  # (round, cluster): when it was told to abstain
         self._ended: dict[tuple[int, int], int] = {}  # how many attempts of it are over
@@ -115,7 +120,8 @@ class MixedChecker(Checker):
         state.size, state.own = size, own
         require(len(state.listed) <= size, "commitments", f"lists more than {size} members")
 
-    def _open(self, event: Event, round_: int, attempt: int, nonce: bytes, outer: bytes, inner: bytes) -> None:
+    def _open(self, event: Event, *fields: Any) -> None:
+        round_, attempt, nonce, outer, inner, signature = fields
         state, user = self._state(event.sender, round_, attempt), event.sender
         require(user in state.listed, "commitments", "opens what was not published")
         require(user not in state.openings, "commitments", "opens again")
@@ -123,11 +129,11 @@ class MixedChecker(Checker):
         cluster = self._members[user].cluster
         fits = commitment(round_, cluster, attempt, user, opening) == state.commitments.get(user)
         require(fits, "commitments", "opens what she did not commit to")
-        state.openings[user] = opening
+        self._require_signed(user, keys_statement(user, state.commitments[user], self.run_name), signature)
+        state.openings[user], state.signed[user] = opening, signature
 
-    def _opened(
-        self, event: Event, round_: int, cluster: int, attempt: int, first: int, shown: bytes, own: bytes
-    ) -> None:
+    def _opened(self, event: Event, *fields: Any) -> None:
+        round_, cluster, attempt, first, shown, own, signers = fields
         state = self._attempt(round_, cluster, attempt, "commitments")
         require(
             first == state.opened and len(state.listed) == state.size > 0, "commitments", "not a part of the openings"
@@ -136,16 +142,18 @@ class MixedChecker(Checker):
         while state.opened < state.size and len(expected) < len(shown):
             user = state.listed[state.opened]
             require(user in state.openings, "commitments", f"user {user} has not opened")
-            expected += state.openings[user]
+            expected += state.openings[user] + state.signed[user]
             state.opened += 1
         require(expected == shown, "commitments", "not what everyone opened")
         require(
             commitment(round_, cluster, attempt, -1, own) == state.own, "commitments", "the coordinator's own is not"
         )
+        require(state.signers in (b"", signers), "signatures", "other keys sign for the members")
+        state.signers = signers
         if state.opened == state.size:
             key_size = (len(state.openings[state.listed[0]]) - 16) // 2
             state.session = Session(self.run_name, round_, cluster, attempt, self._parameters.relays, key_size)
-            state.session.assume({user: state.openings[user] for user in state.listed}, own)
+            state.session.assume({user: state.openings[user] for user in state.listed}, own, signers)
 
     # Packets.
 
@@ -162,7 +170,7 @@ class MixedChecker(Checker):
             self._require_whole(state, 0)
 
     def _batch(self, event: Event, *fields: Any) -> None:
-        round_, cluster, attempt, step, first, packets = fields
+        round_, cluster, attempt, step, first, packets, signature = fields
         state, session = self._mixing(event.sender, round_, attempt)
         if event.receiver == COORDINATOR:  # evidence: shown again
             known = state.batches.get(step, [])
@@ -194,7 +202,8 @@ class MixedChecker(Checker):
             )
         if last:
             session.batch, session.found = list(known), frozenset(known)
-            session.digest = digest(b"go", [session.context, batch_digest(known)])
+            session.digest, session.proof = batch_digest(known), signature
+            self._require_signed(event.sender, session.statement(SIGNED_BATCH, event.sender, session.digest), signature)
 
     def _require_whole(self, state: _Attempt, step: int) -> None:
         batch = state.batches[step]
@@ -214,19 +223,22 @@ class MixedChecker(Checker):
 
     # Agreement and opening.
 
-    def _go(self, event: Event, round_: int, attempt: int, signed: bytes) -> None:
+    def _go(self, event: Event, round_: int, attempt: int, signed: bytes, shown: bytes, signature: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         require(event.receiver in session.relays, "relays", "says go to someone who is no relay")
         require((event.sender, event.receiver) not in state.gos, "agreement", "says go again")
         require(
             bool(session.digest) and signed == session.digest, "agreement", "signs another batch than all were shown"
         )
+        require(shown == session.proof, "signatures", "repeats another signature of the last relay")
+        self._require_signed(event.sender, session.statement(SIGNED_GO, event.sender, signed), signature)
         state.gos[event.sender, event.receiver] = signed
 
     def _no_go(self, event: Event, *fields: Any) -> None:
-        round_, attempt, shown, layers, _ = fields
+        round_, attempt, shown, proof, layers, _ = fields
         _, session = self._mixing(event.sender, round_, attempt)
         require(batch_digest(session.batch) == shown, "agreement", "was shown another batch than everyone")
+        require(proof == session.proof, "signatures", "repeats another signature of the last relay")
         there = bool(layers) and layers[-1] in session.found
         require(not there or not session.distinct, "agreement", "says no-go, and her packet is in the batch")
 
@@ -307,11 +319,18 @@ class MixedChecker(Checker):
 
     # Giving up.
 
-    def _halt(self, event: Event, round_: int, cluster: int, attempt: int, named: list[Any], reason: str) -> None:
+    def _halt(self, event: Event, *fields: Any) -> None:
+        round_, _, attempt, _, _, evidence = fields
         state, session = self._mixing(event.sender, round_, attempt)
         require(event.sender in session.relays, "relays", "halts and is no relay")
         released = any(relay == event.sender for relay, _ in state.keys)
         require(not released, "nothing_opened_early", "released, and halts all the same")
+        if evidence and self._stamps is not None:
+            require(
+                not signed_twice(self._stamps, session.relays[-1], evidence),
+                "agreement",
+                f"shows that user {session.relays[-1]} signed two batches",
+            )
         state.halted.add(event.sender)
 
     def _stop(self, event: Event, round_: int, cluster: int, attempt: int, again: bool) -> None:
@@ -336,6 +355,10 @@ class MixedChecker(Checker):
             self._timing.done(event)
 
     # Finding things.
+
+    def _require_signed(self, user: int, statement: bytes, signature: bytes) -> None:
+        right = bool(signature) if self._stamps is None else self._stamps.verifies(user, statement, signature)
+        require(right, "signatures", "is not signed as it ought to be")
 
     def _attempt(self, round_: int, cluster: int, attempt: int, invariant: str) -> _Attempt:
         require(
@@ -366,7 +389,7 @@ class MixedChecker(Checker):
             self._attempts = {name: state for name, state in self._attempts.items() if name[0] == round_}
 
 
-_MIXING: dict[str, Callable[..., None]] = {
+_RULES: dict[str, Callable[..., None]] = {
     "commit": MixedChecker._commit,
     "committed": MixedChecker._committed,
     "open": MixedChecker._open,
@@ -382,7 +405,5 @@ _MIXING: dict[str, Callable[..., None]] = {
     "halt": MixedChecker._halt,
     "stop": MixedChecker._stop,
     "done": MixedChecker._done,
-    "ask": MixedChecker._foreign,
-    "answer": MixedChecker._foreign,
 }
-MixedChecker.checks = CHECKS | _MIXING
+MixedChecker.checks = checks_of(Exchange.MIXED, RULES | _RULES)

@@ -20,12 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.folder import RecordedRun
+from p2p_labeldp.audit.mixed_views import MIXED_SIGHT, Seen, seen_of
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
 from p2p_labeldp.mechanisms.exchange import flip
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.protocol.messages import HOST
 
 Scope = Literal["nothing", "own", "wire", "all"]
 """Which messages between users: none, those of the adversary's own users, those on the wire, self-asks too."""
@@ -74,11 +76,24 @@ class View:
     """(user, round) to the coins of the adversary's own users."""
     members: frozenset[int]
     """The adversary's own users."""
+    draws: tuple[dict[int, int], ...] | None = None
+    """Mixed exchange, per round: what was drawn for the adversary's own users."""
+    opened: tuple[dict[int, int], ...] | None = None
+    """Mixed exchange, per round: the noisy labels of clusters whose batch it opened, sorted as in the shuffled view.
+    Where its users were all of the relays everyone's is among ``answers``, as if told by herself."""
 
     @property
     def sees_the_wire(self) -> bool:
         """Whether a user of whom no question is seen must have asked herself."""
-        return SIGHT[self.adversary].asks == "wire"
+        return self.parameters.exchange == Exchange.PULL and SIGHT[self.adversary].asks == "wire"
+
+    def noisy_of(self, member: int, round_: int) -> int | None:
+        """What one of the adversary's own users deposited; None where her label or her coins are not known."""
+        coins = self.coins.get((member, 0 if self.parameters.noise == "sticky" else round_))
+        if coins is None or member not in self.background:
+            return None
+        true = np.array([self.background[member]])
+        return int(flip(true, np.array([coins]), self.parameters.alpha, self.parameters.labels)[0])
 
     def cluster_of(self, user: int) -> int:
         """The cluster that a user is in."""
@@ -94,9 +109,9 @@ class View:
     def within(self, cluster: int) -> View:
         """What it says about one cluster, to someone whose own users are all in it."""
         roster = self.clusters[cluster]
-        reports, asks = (
+        reports, asks, draws, opened = (
             None if rounds is None else tuple({user: seen[user] for user in roster if user in seen} for seen in rounds)
-            for rounds in (self.reports, self.asks)
+            for rounds in (self.reports, self.asks, self.draws, self.opened)
         )
         answers = self.answers and tuple(
             {(user, asker): labels for user in roster for asker, labels in self.answers_by(user, round_)}
@@ -115,6 +130,8 @@ class View:
             answers=answers,
             coins={key: self.coins[key] for key in keys if key in self.coins},
             members=members,
+            draws=draws,
+            opened=opened,
         )
 
     @cached_property
@@ -147,7 +164,6 @@ def view_of(
     ``background`` are the true labels that the adversary is assumed to know. ``true_labels`` are asked for by the
     shuffled view of a peer-to-peer run: what a shuffler would have been handed is in no trace.
     """
-    sight = sight_of(adversary, members)
     trace = source
     if isinstance(source, RecordedRun):
         trace, parameters = source.trace, source.parameters
@@ -157,6 +173,7 @@ def view_of(
     assert isinstance(trace, Trace)
     if parameters is None:
         raise RequestError(f"{trace.path}: a trace does not tell the mechanism's parameters; give them")
+    sight = sight_of(adversary, members, parameters.exchange)
     heard = _Heard(trace.header["users"], parameters, sight, frozenset(members))
     for event in trace:
         heard.take(event)
@@ -168,6 +185,10 @@ def view_of(
         reports = [dict(zip(users.tolist(), labels.tolist(), strict=True)) for users, labels in source.reports]
     one_peer_each(adversary, members, rosters)
     answers = [{pair: tuple(labels) for pair, labels in given.items()} for given in heard.answers]
+    mixed = Seen(None, None, ())
+    if parameters.exchange == Exchange.MIXED:
+        mixed = heard.mixed(trace, adversary, coins, true_labels)
+        answers = [{(user, user): (label,) for user, label in tied.items()} for tied in mixed.tied]
     return View(
         adversary=adversary,
         parameters=parameters,
@@ -179,6 +200,8 @@ def view_of(
         answers=tuple(answers) if sight.answers != "nothing" else None,
         coins={} if coins is None else _coins_of(members, parameters.rounds, coins),
         members=frozenset(members),
+        draws=mixed.draws,
+        opened=mixed.opened,
     )
 
 
@@ -194,6 +217,8 @@ class _Heard:
         self.asks: list[dict[int, int]] = [{} for _ in rounds]
         self.answers: list[dict[tuple[int, int], list[int]]] = [defaultdict(list) for _ in rounds]
         self.released: dict[int, int] | None = None
+        self.drawn: list[dict[int, int]] = [{} for _ in rounds]
+        self.relays: dict[tuple[int, int], dict[int, int]] = {}  # by round and cluster, of the last attempt: by step
 
     def take(self, event: Event) -> None:
         try:
@@ -201,6 +226,8 @@ class _Heard:
         except Broken:
             return  # nobody could read it
         if event.kind == "roster":
+            if event.receiver != HOST:
+                return  # a curator or a shuffler is told the same
             cluster, _, members = event.fields
             members = members[: len(members) // 8 * 8]
             self.rosters.setdefault(cluster, []).extend(np.frombuffer(members, dtype="<i8").tolist())
@@ -209,6 +236,15 @@ class _Heard:
             user, label = event.fields
             self.released = self.released or {}
             self.released.setdefault(user, label)
+            return
+        if event.kind == "passed":
+            round_, cluster, _, step, *_ = event.fields
+            self.relays.setdefault((round_, cluster), {})[step] = event.sender
+            return
+        if event.kind == "drawn":
+            round_, _, label = event.fields
+            if 0 <= round_ < self.parameters.rounds and 0 <= label < self.parameters.labels:
+                self.drawn[round_].setdefault(event.receiver, label)
             return
         if event.kind not in ("ask", "answer", "report"):
             return
@@ -235,6 +271,21 @@ class _Heard:
                 return one != other
             case "all":
                 return True
+
+    def mixed(self, trace: Trace, adversary: str, coins: Coins | None, true_labels: NDArray[np.integer] | None) -> Seen:
+        """What is seen of a mixed exchange; a cluster that told nobody a label opened nothing."""
+        sight = MIXED_SIGHT[adversary]
+        relays = {
+            (round_, cluster): tuple(steps[step] for step in sorted(steps))
+            for (round_, cluster), steps in self.relays.items()
+            if any(user in self.drawn[round_] for user in self.rosters.get(cluster, ()))
+        }
+        looks = sight.opened == "always" or (
+            sight.opened == "as relay" and any(self.members.intersection(each) for each in relays.values())
+        )
+        noisy = list(self.shuffled(trace, coins, true_labels)) if looks else None
+        rosters = {cluster: tuple(roster) for cluster, roster in self.rosters.items()}
+        return seen_of(sight, rosters, relays, self.drawn, noisy, self.members)
 
     def shuffled(
         self, trace: Trace, coins: Coins | None, true_labels: NDArray[np.integer] | None
@@ -273,7 +324,9 @@ def _coins_of(members: Collection[int], rounds: int, coins: Coins) -> dict[tuple
     }
 
 
-def sight_of(adversary: str, members: Collection[int]) -> Sight:
+def sight_of(adversary: str, members: Collection[int], exchange: str = Exchange.PULL) -> Sight:
+    if exchange == Exchange.MIXED:
+        return _mixed_sight_of(adversary, members)
     if adversary not in SIGHT:
         raise RequestError(f"view must be one of {', '.join(SIGHT)}, not {adversary!r}")
     if members and SIGHT[adversary].asks != "own":
@@ -281,6 +334,18 @@ def sight_of(adversary: str, members: Collection[int]) -> Sight:
     if adversary == "peer" and not members:
         raise RequestError("the view peer needs a member: the peer herself")
     return SIGHT[adversary]
+
+
+def _mixed_sight_of(adversary: str, members: Collection[int]) -> Sight:
+    """In the mixed exchange nobody asks: the reports, or not; answers where all relays are the adversary's."""
+    if adversary not in MIXED_SIGHT:
+        raise RequestError(f"view must be one of {', '.join(MIXED_SIGHT)}, not {adversary!r}")
+    if members and not MIXED_SIGHT[adversary].draws:
+        raise RequestError(f"members needs the view peer, relay or coalition, not {adversary}")
+    if adversary in ("peer", "relay") and not members:
+        raise RequestError(f"the view {adversary} needs a member: the {adversary} herself")
+    opens = MIXED_SIGHT[adversary].opened == "as relay"
+    return Sight(MIXED_SIGHT[adversary].reports, "nothing", "all" if opens else "nothing")
 
 
 def one_peer_each(adversary: str, members: Collection[int], rosters: Mapping[int, tuple[int, ...]]) -> None:

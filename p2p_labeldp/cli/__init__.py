@@ -41,6 +41,7 @@ from p2p_labeldp.cli import next as next_
 from p2p_labeldp.cli.plugging import with_plugins
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.outlet import say_last
+from p2p_labeldp.systems import ignore_interrupts, interrupt
 
 _INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt with
 
@@ -156,12 +157,6 @@ def script() -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # A shell in the background has it ignored. Ctrl-C stays without effect, but SIGTERM must find someone who
         # handles an interrupt: trio does so only where it finds Python's own handler.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
+        ignore_interrupts()
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())
-
-
-def _interrupt(*_: object) -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    signal.raise_signal(signal.SIGINT)

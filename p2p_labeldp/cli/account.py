@@ -21,9 +21,7 @@ Delta = Annotated[float, typer.Option("--delta", help="The delta that epsilon is
 Labels = Annotated[int, typer.Option("--labels", help="How many labels there are.")]
 View = Annotated[
     str,
-    typer.Option(
-        "--view", help="learner, peer, metadata, eavesdropper, network, auditor, shuffle, coalition or relay."
-    ),
+    typer.Option("--view", help="Who observes, e.g. learner or coalition; `threats` lists every view."),
 ]
 Colluders = Annotated[int, typer.Option("--colluders", help="Users of the cluster who collude, for coalition.")]
 Rounds = Annotated[int, typer.Option("--rounds", help="How often the exchange is repeated.")]

@@ -38,9 +38,7 @@ def command(
     ] = False,
     view: Annotated[
         str | None,
-        typer.Option(
-            help="learner (the default), peer, metadata, eavesdropper, network, auditor, shuffle or coalition."
-        ),
+        typer.Option(help="Who observes, e.g. coalition; the learner if not given. `threats` lists every view."),
     ] = None,
     trials: Annotated[int | None, typer.Option(help="How many; 100,000 if not given, half with each label.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the trials; 0 if not given.")] = None,

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from p2p_labeldp.cli.output import Json, console, print_json
 from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.systems import require_posix
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.certificates import Described
@@ -28,6 +29,11 @@ Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Those that 
 Days = Annotated[int, typer.Option("--days", help="How long the certificates are valid, 1 to 3650 days.")]
 
 
+@app.callback()
+def _begin() -> None:
+    require_posix("certs")
+
+
 @app.command("init")
 def init(
     folder: Folder,
@@ -36,12 +42,16 @@ def init(
         typer.Option("--hosts", envvar="P2P_LABELDP_HOSTS", help="User hosts with a certificate, 0 to 10000."),
     ] = 0,
     days: Days = 365,
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", help="A role besides the usual ones, if the mechanism has it: curator or shuffler."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make an authority, and a certificate for every node."""
     from p2p_labeldp.deployment.certificates import init_certificates
 
-    init_certificates(folder, hosts, days)
+    init_certificates(folder, hosts, days, roles=role or ())
     _show(folder, as_json)
     if not as_json:
         console.print(

@@ -1,7 +1,8 @@
-"""``p2p-labeldp compare``: accuracy against total epsilon, as a tidy table and a figure."""
+"""``p2p-labeldp compare``: which mechanism and how many clusters at a total epsilon: a ranking, a page, a figure."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 from rich.table import Table
 
 from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, find_scenario, print_json, progress_bar
+from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.sweep import all_runs
 from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError, RunError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from p2p_labeldp.reporting.comparison import Panel
 
 QUICK_USERS, QUICK_CLUSTERS, QUICK_TRIALS, QUICK_EPSILONS = 5000, 30, 2, (0.1, 0.5, 2.0)
+TRIALS, TRIALS_OF_ONE_EPSILON = 5, 10
 MOST_CLUSTERS, USERS_PER_CLUSTER = 100, 50  # where no scenario says how many
 
 
@@ -30,9 +33,14 @@ def command(
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label's column of a CSV file.")] = None,
     epsilons: Annotated[str | None, typer.Option(help="Total epsilons, separated by commas.")] = None,
     mechanisms: Annotated[str | None, typer.Option(help="Mechanisms, e.g. 'uniform_rr cluster_rr:tau=0.05'.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Models per point; 5 if not given.")] = None,
-    vary: Annotated[str | None, typer.Option(help="clusters: vary their number at epsilon 0.5 instead.")] = None,
-    counts: Annotated[str | None, typer.Option(help="Numbers of clusters for --vary, separated by commas.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Splits and models per setting; if not given 10 for one epsilon, else 5.")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="What ranks: balanced_accuracy, accuracy, auc or log_loss.")
+    ] = "balanced_accuracy",
+    vary: Annotated[str | None, typer.Option(help="clusters: vary their number though a scenario gives one.")] = None,
+    counts: Annotated[str | None, typer.Option(help="Numbers of clusters to try, separated by commas.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A preview in a minute: fewer users, clusters, points and trials.")
     ] = False,
@@ -46,33 +54,45 @@ def command(
     data_dir: DataDir = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The folder; runs/NAME-compare if not given.")] = None,
+    report: Report = True,
     as_json: Json = False,
 ) -> None:
-    """Compare mechanisms on one data set. Run again after an interruption, it resumes where it left off."""
+    """Which mechanism, and how many clusters? Run again after an interruption, it resumes where it left off.
+
+    Where no scenario says how many clusters there are, several numbers of them are tried, by the number of rows.
+    """
     if workers is not None and dask is not None:
         raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     if vary not in (None, "clusters"):
         raise RequestError(f"--vary {vary} is not allowed; it must be clusters")
-    if counts and not vary:
-        raise RequestError("--counts is for --vary clusters")
+    from p2p_labeldp.cli.ranking import check_metric, print_ranking, ranking_json
     from p2p_labeldp.experiments import compare as engine
     from p2p_labeldp.experiments.sweeps import sweep
-    from p2p_labeldp.reporting.comparison import Panel, draw_comparison, summarise
+    from p2p_labeldp.reporting.comparison import Panel, draw_comparison, spread, summarise
+    from p2p_labeldp.reporting.ranking import tuning
 
-    curves = [engine.parse_curve(text) for text in (mechanisms.split() if mechanisms else engine.COMPARED)]
+    check_metric(metric)
     asked = _numbers("--epsilons", epsilons) or (QUICK_EPSILONS if quick and not vary else ())
     chosen_epsilons = asked or ((engine.VARIED_EPSILON,) if vary else engine.EPSILONS)
-    chosen_counts = _whole("--counts", counts) or engine.CLUSTER_COUNTS if vary else ()
-    chosen_trials = trials if trials is not None else QUICK_TRIALS if quick else 5
+    chosen_counts = _whole("--counts", counts)
+    few = QUICK_TRIALS if quick else TRIALS_OF_ONE_EPSILON if len(chosen_epsilons) == 1 else TRIALS
+    chosen_trials = trials if trials is not None else few
     name, chosen, counted = _scenario(scenario, dataset, label, settings, seed)
+    looked_for = not counted and not vary and not chosen_counts and chosen.clusters.method == "kmeans"
+    usual = engine.ASKED if looked_for else engine.COMPARED
+    curves = [engine.parse_curve(text) for text in (mechanisms.split() if mechanisms else usual)]
     # What is wrong with the request is said before the data is looked at.
     engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
     with progress_bar() as progress:
         progress("data", 0, 0)
-        chosen, fewer = _sized(chosen, data_dir, counted=counted, quick=quick)
+        chosen, users, fewer = _sized(chosen, data_dir, counted=counted, quick=quick)
         fewer += [f"{chosen_trials} trials", f"{len(chosen_epsilons)} epsilons"] if quick else []
         cut = ", ".join(fewer)
-        chosen_counts = _fitting(chosen_counts, chosen, data_dir, given=counts is not None)
+        if looked_for:
+            chosen_counts = engine.counts_for(users)
+            chosen_counts = tuple(n for n in chosen_counts if n <= QUICK_CLUSTERS)[-2:] if quick else chosen_counts
+        elif vary or chosen_counts:
+            chosen_counts = _fitting(chosen_counts, engine.CLUSTER_COUNTS, users)
         plan = engine.comparison(chosen, curves, chosen_epsilons, chosen_counts, trials=chosen_trials)
         suffix = "-clusters" if vary else ""
         place = out or Path("runs") / f"{name}-compare{suffix}{'-quick' if quick else ''}"
@@ -82,23 +102,28 @@ def command(
         if not found.rows:
             raise RunError(f"no row could be computed; the first failed since {found.failures[0]['reason']}")
         points = engine.points(found.rows, chosen.clusters.count)
-        panel = Panel(chosen.data.name, points, "clusters" if vary else "epsilon", cut)
+        across = "clusters" if chosen_counts else "epsilon"
+        panel = Panel(chosen.data.name, spread(points, chosen_counts), across, cut)
         progress("figure", 0, 0)
-        figures = draw_comparison([panel], place / "compare")
+        files = draw_comparison([panel], place / "compare")
+        page = leave_report(place, progress) if report else None
+        files += [] if page is None else [page]
     if as_json:
         told = {
-            "points": summarise(panel),
+            "points": summarise(dataclasses.replace(panel, points=points)),
+            "ranking": ranking_json(found, metric),
             "failures": list(found.failures),
             "preview": cut or None,
             "all_runs": all_runs(found),
+            "tuning": tuning(found),
+            "report": None if page is None else str(page),
         }
         truth = points[0].nonprivate_accuracy
         print_json({"nonprivate_accuracy": truth, "purity": points[0].purity, **told, "out": str(place)})
     else:
-        _print(panel, place, figures)
-        from p2p_labeldp.reporting.sweeps import budget_note
-
-        console.print(budget_note(found.spent, len(found.rows)), soft_wrap=True)
+        _print(panel, users)
+        print_ranking(found, metric)
+        _print_files(place, files)
     if found.failures:
         first = found.failures[0]["reason"]
         raise RunError(f"{len(found.failures)} rows failed, see {place / 'failures.csv'}; the first: {first}")
@@ -123,21 +148,28 @@ def _scenario(
     return str(dataset), parse_scenario(text, f"--dataset {dataset}", settings or (), seed), own
 
 
-def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: bool) -> tuple[Scenario, list[str]]:
-    """The scenario with clusters for the users there are, cut to a preview's size; what was cut, piece by piece."""
+def _sized(scenario: Scenario, data_dir: Path | None, *, counted: bool, quick: bool) -> tuple[Scenario, int, list[str]]:
+    """The scenario with clusters and one delta for the users there are, cut to a preview's size.
+
+    Also how many users that is, and what was cut, piece by piece.
+    """
+    from p2p_labeldp.experiments.compare import delta_for
     from p2p_labeldp.runs.shared import shared
 
     everyone = len(shared(scenario, data_dir).dataset.labels)
-    changes: dict[str, int] = {}
+    changes: dict[str, float] = {}
     said = []
+    users = everyone
     if quick and everyone > QUICK_USERS:
-        changes["data__users"] = QUICK_USERS
+        changes["data__users"] = users = QUICK_USERS
         said.append(f"{QUICK_USERS:,} of {everyone:,} users")
     if scenario.clusters.method == "kmeans":
         count = scenario.clusters.count if counted else max(1, min(MOST_CLUSTERS, everyone // USERS_PER_CLUSTER))
         changes["clusters__count"] = min(count, QUICK_CLUSTERS) if quick else count
-        said += [f"{QUICK_CLUSTERS} of {count} clusters"] if quick and count > QUICK_CLUSTERS else []
-    return replace(scenario, **changes), said
+        said += [f"{QUICK_CLUSTERS} of {count} clusters"] if quick and counted and count > QUICK_CLUSTERS else []
+    if not scenario.privacy.delta:
+        changes["privacy__delta"] = delta_for(users)
+    return replace(scenario, **changes), users, said
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
@@ -157,29 +189,28 @@ def _whole(option: str, text: str | None) -> tuple[int, ...]:
     return found
 
 
-def _fitting(counts: tuple[int, ...], scenario: Scenario, data_dir: Path | None, *, given: bool) -> tuple[int, ...]:
+def _fitting(asked: tuple[int, ...], usual: tuple[int, ...], users: int) -> tuple[int, ...]:
     """Numbers of clusters that the users suffice for; one that was asked for and is too large is refused."""
-    from p2p_labeldp.runs.shared import shared
-
-    if not counts:
-        return ()
-    users = scenario.data.users or len(shared(scenario, data_dir).dataset.labels)
-    if given and max(counts) > users:
-        raise RequestError(f"--counts {max(counts)} is not allowed; it must be at most the users, {users}")
-    return tuple(count for count in counts if count <= users) or (1,)
+    if asked and max(asked) > users:
+        raise RequestError(f"--counts {max(asked)} is not allowed; it must be at most the users, {users}")
+    return asked or tuple(count for count in usual if count <= users) or (1,)
 
 
-def _print(panel: Panel, place: Path, figures: list[Path]) -> None:
-    from p2p_labeldp.experiments.sweeps.tables import ROWS
+def _print(panel: Panel, users: int) -> None:
     from p2p_labeldp.reporting.comparison import caption
 
-    console.print(f"{panel.title}: {caption(panel)}.", soft_wrap=True)
-    console.print("Accuracy over the non-private accuracy:\n")
-    print_table(_table(panel))
+    console.print(f"{panel.title}: {users:,} users to learn from; {caption(panel)}.", soft_wrap=True)
+    if panel.across == "epsilon" and len(panel.values()) > 1:
+        console.print("Accuracy over the non-private accuracy:\n")
+        print_table(_table(panel))
     console.print()
-    for mine in panel.lines().values():
-        console.print(panel.label(mine), soft_wrap=True, markup=False)
-    console.print(f"\nRows: {place / ROWS}; figures: {', '.join(map(str, figures))}", soft_wrap=True, markup=False)
+
+
+def _print_files(place: Path, files: list[Path]) -> None:
+    from p2p_labeldp.experiments.sweeps.tables import ROWS
+
+    shown = ", ".join(map(str, (place / ROWS, *files)))
+    console.print(f"Files: {shown}", soft_wrap=True, markup=False)
 
 
 def _table(panel: Panel) -> Table:

@@ -20,7 +20,7 @@ from p2p_labeldp.cli.output import (
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.summary import summary_table
+from p2p_labeldp.cli.summary import print_attacks, summary_table
 from p2p_labeldp.cli.tables import print_table
 
 DEFAULT_HOSTS = 2
@@ -54,4 +54,6 @@ def command(
         print_json(summary.as_json())
     else:
         print_table(summary_table(summary, page, time.perf_counter() - began))
+        if summary.attacks:
+            print_attacks(summary.attacks)
     tell_withheld(summary.withheld)

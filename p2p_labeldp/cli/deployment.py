@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from p2p_labeldp.scenario import Deployment, Scenario, replace
+from p2p_labeldp.systems import require_posix
 
 PREFIX = "P2P_LABELDP_"
 
@@ -51,5 +52,6 @@ def tell_withheld(clusters: Sequence[int]) -> None:
 
 def with_settings(scenario: Scenario, settings: dict[str, Any]) -> Scenario:
     """The scenario with what flags and variables say in place of its own; checked like a file."""
+    require_posix("a deployment")
     given = {f"deployment__{name}": value for name, value in settings.items() if value is not None}
     return replace(scenario, **given)

@@ -14,7 +14,12 @@ from p2p_labeldp.errors import RequestError
 
 @with_deployment()
 def command(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="coordinator, learner, auditor or users.")],
+    role: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROLE", help="coordinator, learner, auditor or users; curator or shuffler where there is one."
+        ),
+    ],
     scenario: ScenarioArgument,
     seed: Seed = None,
     rows: Annotated[

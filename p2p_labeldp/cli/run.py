@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from p2p_labeldp.cli.output import (
 from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.summary import print_attacks, summary_table
 from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.watch import Paused, Watch, WatchPort, live_page, require_watch, telling
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import ENGINES, Engine, Hosting
 
@@ -39,6 +41,9 @@ def command(
         str | None,
         typer.Option(metavar="ADDRESS", help="Split the vectorized engine's run over this Dask scheduler's workers."),
     ] = None,
+    watch: Watch = False,
+    watch_port: WatchPort = None,
+    paused: Paused = False,
     report: Report = True,
     as_json: Json = False,
 ) -> None:
@@ -47,23 +52,37 @@ def command(
     for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
         if value not in allowed:
             raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
+    require_watch(watch, watch_port, paused)
+    if watch and not ENGINES[Engine(engine)].sends_messages:
+        raise RequestError(f"--watch is not allowed with --engine {engine}, which sends no messages; it must be actors")
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.experiments.run import run
     from p2p_labeldp.runs.folder import free_name
 
     place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
-    with progress_bar() as progress:
-        finished = run(
-            chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress, dask=dask
-        )
-        page = leave_report(place, progress) if report else None
-    if as_json:
-        print_json(finished.summary.as_json())
-    else:
-        print_table(summary_table(finished.summary, page, time.perf_counter() - began))
-        if finished.summary.attacks:
-            print_attacks(finished.summary.attacks)
-    if finished.summary.withheld:
-        from p2p_labeldp.cli.deployment import tell_withheld
+    with contextlib.ExitStack() as stack:
+        watched = None
+        if watch:
+            from p2p_labeldp.reporting.watching.simulated import WatchedSimulation
 
-        tell_withheld(finished.summary.withheld)
+            simulated = WatchedSimulation(chosen, Path(scenario).stem, paused=paused)
+            watched = stack.enter_context(live_page(simulated, watch_port))
+        with progress_bar() as bar:
+            progress = telling(bar, watched)
+            finished = run(
+                chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress, dask=dask,
+                observer=watched,
+            )  # fmt: skip
+            page = leave_report(place, progress) if report else None
+        if watched is not None:
+            watched.finished(finished.summary, page)
+        if as_json:
+            print_json(finished.summary.as_json())
+        else:
+            print_table(summary_table(finished.summary, page, time.perf_counter() - began))
+            if finished.summary.attacks:
+                print_attacks(finished.summary.attacks)
+        if finished.summary.withheld:
+            from p2p_labeldp.cli.deployment import tell_withheld
+
+            tell_withheld(finished.summary.withheld)

@@ -49,6 +49,12 @@ def command(
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each.")
     ] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="The same seeds in every setting, which are then ranked by --metric.")
+    ] = False,
+    metric: Annotated[
+        str, typer.Option(help="With --paired: balanced_accuracy, accuracy, auc or log_loss.")
+    ] = "balanced_accuracy",
     plot: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC:KEY", help="What to draw; accuracy against the first key if not given."),
@@ -68,10 +74,12 @@ def command(
     if workers is not None and dask is not None:
         raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
     chosen = find_scenario(scenario, settings, seed)
+    from p2p_labeldp.cli.ranking import check_metric
     from p2p_labeldp.experiments.sweeps import make_plan, sweep
     from p2p_labeldp.reporting.sweep_figure import draw_bands
 
-    plan = make_plan(chosen, vary or (), listed, seeds=seeds, engine=engine, hosting=hosting)
+    check_metric(metric)
+    plan = make_plan(chosen, vary or (), listed, seeds=seeds, engine=engine, hosting=hosting, paired=paired)
     plots = _plots(plan, plot)
     place = out or Path("runs") / f"{Path(scenario).stem}-sweep"
     with progress_bar() as progress:
@@ -85,19 +93,19 @@ def command(
         )
         figures: list[Path] = []
         empty: list[str] = []
-        for metric, key in plots:
+        for plotted, key in plots:
             progress("plots", 0, 0)
-            drawn = draw_bands(found.rows, found.keys, metric, key, place / f"{metric}-by-{key}")
+            drawn = draw_bands(found.rows, found.keys, plotted, key, place / f"{plotted}-by-{key}")
             figures += drawn
-            empty += [] if drawn else [metric]
+            empty += [] if drawn else [plotted]
         if report:
             page = leave_report(place, progress)
             figures += [] if page is None else [page]
     failed = _failed(found)
     if as_json:
-        print_json(_as_json(found, failed, figures))
+        print_json(_as_json(found, failed, figures, metric))
     else:
-        _print(found, failed, figures, empty)
+        _print(found, failed, figures, empty, metric)
     if failed:
         raise RunError(f"{len(failed)} of {len(found.settings)} settings failed; {place / 'failures.csv'} says why")
 
@@ -141,7 +149,9 @@ def _failed(found: Sweep) -> list[dict[str, Any]]:
     return list(failed.values())
 
 
-def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]) -> dict[str, Any]:
+def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], metric: str) -> dict[str, Any]:
+    from p2p_labeldp.cli.ranking import ranking_json
+
     settings = []
     for number, rows in _by_setting(found).items():
         values = dict(zip(found.keys, found.settings[number], strict=True))
@@ -159,6 +169,7 @@ def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]
         "engine": found.engine,
         "rows": len(found.rows),
         "settings": settings,
+        **({"ranking": ranking_json(found, metric)} if found.paired else {}),
         "failures": failed,
         "warnings": _warnings(found),
         "all_runs": all_runs(found),
@@ -219,7 +230,9 @@ def _tables(found: Sweep) -> list[Path]:
     return [path for name in (ROWS, PARQUET, FAILURES) if (path := found.folder / name).exists()]
 
 
-def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], empty: Sequence[str]) -> None:
+def _print(
+    found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], empty: Sequence[str], metric: str
+) -> None:
     from p2p_labeldp.reporting.sweeps import CONFIDENCE, budget_note, show
 
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -240,7 +253,13 @@ def _print(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], 
         f"{found.engine.capitalize()} engine."
     )
     console.print(f"\n{said}", soft_wrap=True)
-    console.print(budget_note(found.spent, len(found.rows)), soft_wrap=True)
+    if found.paired:
+        from p2p_labeldp.cli.ranking import print_ranking
+
+        console.print()
+        print_ranking(found, metric)
+    else:
+        console.print(budget_note(found), soft_wrap=True)
     for line in failed[:MOST_LINES]:
         values = ", ".join(f"{key}={show(value)}" for key, value in line["values"].items()) or "the scenario"
         said = f"failed: {values}: {line['replicates']} of {found.seeds} runs: {line['reason']}"

@@ -1,8 +1,9 @@
 """A schema proposed from a CSV file, for a person to edit, and what she should look at before she uses it.
 
 It is a guess from one party's rows: ranges are widened, numbers rounded, and what looks like an identifier, a date or a
-constant is put among the ignored columns. Every guess that may be wrong is a warning. A label's values are read for one
-thing besides its classes: whether a single column gives it away.
+constant is put among the ignored columns. A schema is public: it names no value that only a few rows have. Every guess
+that may be wrong is a warning. A label's values are read for one thing besides its classes: whether a single column
+gives it away.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ MOST_CLASSES = 20
 """More numbers than this in a label column are taken for measurements."""
 TELLS = 0.99
 """The share of rows whose label one column tells, from which on it is taken for the label in disguise."""
+FEW = 5
+"""Rows: a value that fewer have is theirs, and not named to everyone."""
 _LABELS = ("label", "target", "class", "outcome", "y")
 _SEPARATORS = (",", ";", "\t", "|")
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|nr|nbr|no|num|number|uuid|guid|key|ssn|mrn|name|email|phone|code)$", re.I)
@@ -82,7 +85,8 @@ def propose(path: Path, label: str = "") -> Proposal:
         raise RequestError(f"{path}: no column is left to make features of, beside {label}")
     again = sum(count - 1 for count in Counter(map(tuple, rows)).values() if count > 1)
     if again:
-        warnings.append(f"{again} rows are copies of others: is it one person's data several times (person_column)?")
+        copies = f"{again} rows are copies of others" if again > 1 else "1 row is a copy of another"
+        warnings.append(f"{copies}: is it one person's data several times (person_column)?")
     schema = Schema(tuple(described), classes, ignore=tuple(ignored), missing=missing, separator=separator)
     return Proposal(path, len(rows), label, schema, warnings)
 
@@ -206,8 +210,8 @@ def _column(name: str, values: list[str], missing: tuple[str, ...], warnings: li
     if len(good) == len(present):
         return _number(name, good, len(present) < len(values))
     if 2 * len(good) >= len(present):
-        wrong = next(value for value, number in zip(present, parsed, strict=True) if number is None)
-        warnings.append(f"{name} holds mostly numbers, but also {wrong!r}: mend the file, or list it in missing")
+        row = next(place for place, value in enumerate(values, 1) if value not in missing and as_number(value) is None)
+        warnings.append(f"{name} holds mostly numbers, but not in row {row}: mend the file, or list that in missing")
         return _number(name, good, True)
     if sum(bool(_DECIMAL_COMMA.fullmatch(value)) for value in present) > len(present) / 2:
         warnings.append(f"{name} has numbers with a decimal comma: write a point, else they are names")
@@ -231,21 +235,31 @@ def _number(name: str, numbers: list[float], missing: bool) -> Number:
 def _widened(low: float, high: float) -> tuple[float, float]:
     """Rounded outwards: the next party's rows lie a little outside of these."""
     step = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1.0))
-    return math.floor(low / step) * step, math.ceil(high / step) * step
+    below, above = math.floor(low / step), math.ceil(high / step)
+    # Where somebody stands on the edge the next step is taken, but nothing that is never negative becomes so.
+    below -= below * step == low != 0
+    return below * step, (above + (above * step == high)) * step
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _category(name: str, present: list[str], missing: bool, warnings: list[str]) -> Category:
+def _category(name: str, present: list[str], missing: bool, warnings: list[str]) -> Category | None:
     counts = Counter(present)
-    kept = sorted(value for value, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CATEGORIES])
-    if len(counts) > MOST_CATEGORIES:
+    common = [value for value, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count >= FEW]
+    if not common:
+        warnings.append(f"{name} has no value that {FEW} rows share: an identifier or free text, ignored")
+        return None
+    kept = sorted(common[:MOST_CATEGORIES])
+    if len(common) > MOST_CATEGORIES:
         warnings.append(f"{name} has {len(counts)} values: the {MOST_CATEGORIES} commonest are kept, others share one")
+    elif len(common) < len(counts):
+        rare = f"{len(counts) - len(common)} of its {len(counts)} values"
+        warnings.append(f"{name}: {rare} are those of fewer than {FEW} rows, and not named; they share one")
     if missing and MISSING not in kept:
         kept = sorted([*kept, MISSING])
-    return Category(name, tuple(kept), other=len(counts) > MOST_CATEGORIES)
+    return Category(name, tuple(kept), other=min(len(common), MOST_CATEGORIES) < len(counts))
 
 
 def _tells(name: str, values: list[str], labels: list[str], warnings: list[str]) -> None:

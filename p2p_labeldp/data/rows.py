@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,6 +56,8 @@ class Rows:
     labels: Labels | None = None
     clusters: Labels | None = None
     persons: tuple[str, ...] = ()
+    claims: Mapping[int, Floats] = field(default_factory=dict)
+    """Features of other users, by id, that the owner has got hold of: what adversaries claim to be their own."""
 
     def __len__(self) -> int:
         return len(self.features)
@@ -69,6 +72,7 @@ class Rows:
             None if self.labels is None else self.labels[order],
             None if self.clusters is None else self.clusters[order],
             tuple(self.persons[row] for row in order.tolist()),
+            self.claims,
         )
 
     @property
@@ -113,15 +117,21 @@ def write_arrays(path: Path, rows: Rows) -> None:
         arrays["cluster"] = rows.clusters
     if rows.persons:
         arrays["person"] = np.array(rows.persons)
+    if rows.claims:
+        arrays["claimed"] = np.array(sorted(rows.claims), dtype=np.int64)
+        arrays["claims"] = np.stack([rows.claims[user] for user in sorted(rows.claims)])
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
+
+
+_ARRAYS = ("features", "label", "cluster", "person", "claimed", "claims")
 
 
 def _read_arrays(path: Path, schema: Schema, named: Named) -> Rows:
     """What ``write_arrays`` wrote, or one line that says what is wrong with it."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("features", "label", "cluster", "person") if name in file.files}
+            arrays = {name: file[name] for name in _ARRAYS if name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise RequestError(f"{path} cannot be read as rows: {' '.join(str(error).split())}") from None
     features, labels, clusters = arrays.get("features"), arrays.get("label"), arrays.get("cluster")
@@ -142,7 +152,12 @@ def _read_arrays(path: Path, schema: Schema, named: Named) -> Rows:
     if labels is None or not len(features):
         raise RequestError(f"{path} has no labelled rows; at least one is needed")
     told = tuple(persons.tolist()) if persons is not None and named.person else ()
-    return Rows(np.ascontiguousarray(features), labels, clusters, told)
+    claimed, claims = arrays.get("claimed", np.empty(0, dtype=np.int64)), arrays.get("claims", features[:0])
+    if claims.dtype != np.float32 or claims.shape != (len(claimed), schema.features):
+        raise RequestError(f"{path}: claims must be features, a row for each user of claimed")
+    return Rows(
+        np.ascontiguousarray(features), labels, clusters, told, dict(zip(claimed.tolist(), claims, strict=True))
+    )
 
 
 def _require_columns(table: CsvTable, schema: Schema, named: Named, use: Use) -> None:

@@ -24,7 +24,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -41,8 +41,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.credentials import require_private
 
-ROLES = ("coordinator", "learner", "auditor", "users")
-SINGLE_ROLES = ROLES[:3]
+USUAL_ROLES = ("coordinator", "learner", "auditor")
+FURTHER_ROLES = ("curator", "shuffler")  # of some mechanisms
+SINGLE_ROLES = (*USUAL_ROLES, *FURTHER_ROLES)
+ROLES = (*SINGLE_ROLES, "users")
 ROOT_NAME = "p2p-labeldp authority"
 ENROLMENT_NAME = "p2p-labeldp enrolment"
 MOST_HOSTS = 10_000
@@ -85,14 +87,20 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
 
 
-def init_certificates(folder: Path, hosts: int = 0, days: int = 365, now: datetime | None = None) -> None:
+def init_certificates(
+    folder: Path, hosts: int = 0, days: int = 365, now: datetime | None = None, roles: Sequence[str] = ()
+) -> None:
     """Make authorities, and certificates for every node, as subfolders of a new folder.
 
+    ``roles`` are those besides the usual ones that the mechanism has: a curator's or a shuffler's.
     The root is valid for ten years whatever ``days`` says, so that ``renew`` has something to renew under.
     """
     if not 0 <= hosts <= MOST_HOSTS:
         raise RequestError(f"--hosts {hosts} is not allowed; it must be 0 to {MOST_HOSTS}")
     check_days(days)
+    for role in roles:
+        if role not in FURTHER_ROLES:
+            raise RequestError(f"--role {role} is not allowed; it must be one of {', '.join(FURTHER_ROLES)}")
     now = whole_seconds(now)
     place = Path(os.path.realpath(folder))
     made: list[Path] = []
@@ -105,7 +113,7 @@ def init_certificates(folder: Path, hosts: int = 0, days: int = 365, now: dateti
         made = [parent for parent in place.parents if not parent.exists()]
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-        _fill(temporary, hosts, days, now)
+        _fill(temporary, hosts, days, now, roles)
         temporary.replace(place)
     except BaseException as error:
         if temporary is not None:
@@ -118,7 +126,7 @@ def init_certificates(folder: Path, hosts: int = 0, days: int = 365, now: dateti
         raise
 
 
-def _fill(folder: Path, hosts: int, days: int, now: datetime) -> None:
+def _fill(folder: Path, hosts: int, days: int, now: datetime, roles: Sequence[str]) -> None:
     root_key = new_key()
     root_certificate = issue(root_key.public_key(), ROOT_NAME, None, root_key, now, now + timedelta(MOST_DAYS), 1)
     root = Authority(root_certificate, root_key)
@@ -128,7 +136,7 @@ def _fill(folder: Path, hosts: int, days: int, now: datetime) -> None:
     make_folder(folder / "enrolment", {CA: ca, CERT: certificate, KEY: key, SECRET: secrets.token_urlsafe(32).encode()})
     names = [f"users-{number}" for number in range(1, hosts + 1)]
     replace_file(folder / HOSTS, "".join(f"{name}\n" for name in names).encode())
-    for name in (*SINGLE_ROLES, *names):
+    for name in (*USUAL_ROLES, *sorted(set(roles)), *names):
         key, certificate = _issue_node(root, name, days, now)
         make_folder(folder / name, {CA: ca, CERT: certificate, KEY: key})
 
@@ -178,7 +186,7 @@ def settle(node: Path) -> None:
 
 
 def describe(folder: Path) -> list[Described]:
-    """What the certificate of every node in ``folder`` says; the three single roles first."""
+    """What the certificate of every node in ``folder`` says; the single roles first."""
     return [_describe(node / CERT) for node in node_folders(folder)]
 
 

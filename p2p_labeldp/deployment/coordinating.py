@@ -12,7 +12,7 @@ hosts; it can recognise those whose names it can guess.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.deployment.certified import HostSignatures, SigningKey, encode_certificates
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     Away,
@@ -46,11 +47,12 @@ from p2p_labeldp.deployment.items import (
     decode_users,
     encode_column,
 )
-from p2p_labeldp.deployment.parts import EPOCH, SINGLES, Log, Part, Shares
+from p2p_labeldp.deployment.misbehaving import assignments_of, misbehaving_coordinator
+from p2p_labeldp.deployment.parts import EPOCH, SINGLES, Log, Part, Shares, gatherer_of, singles_of
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
-from p2p_labeldp.privacy import Exchange
+from p2p_labeldp.privacy import Exchange, Parameters
 from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.messages import (
@@ -69,9 +71,10 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
 from p2p_labeldp.protocol.onions import Onions
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.runs.clusters import ClusterPlan
-from p2p_labeldp.runs.resolve import parameters_of, resolve
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.runs.resolve import resolve
+from p2p_labeldp.scenario import MECHANISMS, Scenario
 
 LARGEST = np.float32(1e15)
 """Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
@@ -105,14 +108,22 @@ class CoordinatorPart(Part):
     address = COORDINATOR
 
     def __init__(
-        self, key: str, log: Log, scenario: Scenario, name: str, root: bytes = b"", expected: Sequence[str] = ()
+        self,
+        key: str,
+        log: Log,
+        scenario: Scenario,
+        name: str,
+        root: bytes = b"",
+        expected: Sequence[str] = (),
+        signing: SigningKey | None = None,
     ) -> None:
-        """``name`` is the run's; ``root`` is what its nonces of the mixed exchange are made from.
+        """``name`` is the run's; ``root`` is what its nonces of the mixed exchange are made from, and ``signing`` what
+        it checks others' signatures by.
 
         ``expected`` are names, or keys, of hosts that may join.
         """
         super().__init__(key, log, scenario)
-        self._root = root
+        self._root, self._signing = root, signing
         self._holders: dict[int, list[str]] = {}  # by cluster, the hosts of its users
         self._run_name = name
         self.phase: Phase = GATHERING
@@ -135,7 +146,11 @@ class CoordinatorPart(Part):
         self._kinds: dict[str, int] = {}
         self._closed = 0
         deployment = scenario.deployment
-        self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
+        self._others = singles_of(scenario)[1:]
+        self._gatherer = gatherer_of(scenario)
+        # Whether the flips for an epsilon follow from the clusters, so that hosts are told of them.
+        self._tells_noise = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
+        self.dials |= {name: getattr(deployment, name) for name in self._others}
 
     @property
     def run(self) -> str:
@@ -162,6 +177,9 @@ class CoordinatorPart(Part):
             return deployment.settle
         if self.phase == RUNNING and self.role is not None:
             return self.role.limit
+        if self.phase == CLOSING and self._gatherer != "learner":
+            # Labels of a host that is lost are waited for there, before anything is passed on.
+            return deployment.away_limit + self._scenario.network.round_limit
         return deployment.away_limit
 
     @property
@@ -253,7 +271,7 @@ class CoordinatorPart(Part):
                 return
             for to, message in self._and_advance(said):
                 self.send(COORDINATOR, to, message)
-        elif singles := self._awaited & {"learner", "auditor"}:
+        elif singles := self._awaited & {*self._others}:
             missing = " and ".join(self._name(key) for key in sorted(singles))
             self._end(RunError(f"{missing} stayed away for {limit:g} seconds"))
         elif self.phase == CLOSING and self._nobody_reached("learner"):
@@ -334,12 +352,21 @@ class CoordinatorPart(Part):
             raise Refused(Fault.MISDIRECTED, "only user hosts join")
         if self.phase != GATHERING:
             raise Refused(Fault.OUT_OF_ORDER, "shares are dealt already")
-        if wrong := self._gathering.offer(key, name, join):
+        if wrong := self._uncertified(key, join) or self._gathering.offer(key, name, join):
             self._decline(key, name, wrong)
             return
         self.log("joined", host=name, hosts=len(self._joined))
         if len(self._joined) == self._scenario.deployment.hosts:
             self._deal()
+
+    def _uncertified(self, key: str, join: Join) -> str:
+        """What is wrong with the certificate by which others are to check what a host signs."""
+        if self._signing is not None:
+            try:
+                self._signing.check_of(key, join.chain)
+            except ValueError as error:
+                return str(error)
+        return ""
 
     def _decline(self, key: str, name: str, reason: str) -> None:
         self.log("refused", peer=name, kind="join", fault="malformed", reason=reason)
@@ -361,7 +388,7 @@ class CoordinatorPart(Part):
         self.directory = Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts)
         self.shares = Shares(self.directory)
         self._go(MEETING)
-        everyone = [holder.key for holder in hosts] + ["learner", "auditor"]
+        everyone = [holder.key for holder in hosts] + self._others
         self._awaited = set(everyone)
         for key in everyone:
             self.say(key, self.directory)
@@ -393,7 +420,7 @@ class CoordinatorPart(Part):
             self.log("away", nodes=", ".join(self._never_joined), phase=self.phase)
 
     def _take_unreached(self, key: str, name: str, item: Unreached) -> None:
-        known = {"learner", "auditor"} if self.shares is None else {"learner", "auditor", *self.shares.by_key}
+        known = {*self._others} if self.shares is None else {*self._others, *self.shares.by_key}
         if self.shares is None or key not in self.shares.by_key or not known.issuperset(item.keys):
             raise Refused(Fault.MISDIRECTED, "a host of the run tells whom of it it cannot reach")
         told = self._unreached.setdefault(key, set())
@@ -412,7 +439,7 @@ class CoordinatorPart(Part):
         self._go(LEAVING)
         self.failure = why
         status: Literal[1, 2, 3] = 1 if isinstance(why, CheckError) else 2 if isinstance(why, RequestError) else 3
-        for key in [*self._joined, "learner", "auditor"]:
+        for key in [*self._joined, *self._others]:
             self.say(key, Ended(str(why)[:MAX_REASON], status))
         self.over = True
 
@@ -465,46 +492,66 @@ class CoordinatorPart(Part):
             self._end(RequestError(found))
             return
         users = self.directory.users
-        settings, network = self._scenario.mechanism, self._scenario.network
+        network = self._scenario.network
         if self._given is None and self._scenario.clusters.method == "given":
             self._given = np.full(users, -1, dtype=np.int64)  # not a host has said anything
         self._plan = ClusterPlan(self._scenario, users, self._given)
         parameters = parameters_of(self._scenario, self.directory.labels)
-        mixing = Mixing(Onions(), Secrets(self._root), parameters.relays, parameters.minimum_size, self._run_name)
-        mixed = parameters.exchange == Exchange.MIXED
-        self.role = (partial(MixingCoordinator, mixing=mixing) if mixed else Coordinator)(
+        made: Callable[..., Coordinator] = Coordinator
+        if parameters.exchange == Exchange.MIXED:
+            made = partial(MixingCoordinator, mixing=self._mixing(parameters))
+        self.role = made(
             users,
             self.directory.features,
-            settings.rounds,
+            self._rounds,
             self._cluster,
             network.hello_limit,
             network.round_limit,
+            SINGLES[self._gatherer],
             # The flips are worked out for the clusters that came about, so that each of them keeps it if all take part.
-            target=(lambda size: True) if settings.epsilon > 0 else None,
+            target=(lambda size: True) if self._tells_noise else None,
         )
         self.role.hosts = [(holder.first, holder.last) for holder in self.shares.hosts]
         self.role.require = self._require_enough
         if self._scenario.defences.check_assignment:
             self.role.centres = self._plan.centres
+        if self._scenario.adversaries:
+            self.role = misbehaving_coordinator(self._scenario, assignments_of(self._scenario, users), self.role)
         self._go(RUNNING)
-        self._awaited = {holder.key for holder in self.shares.hosts} | {"learner"}
+        self._awaited = {holder.key for holder in self.shares.hosts} | {"learner", self._gatherer}
         for holder in self.shares.hosts:
             self.say(holder.key, Begin())
         self.log("begun", users=users)
+
+    def _mixing(self, parameters: Parameters) -> Mixing:
+        """What it needs for the mixed exchange; the hosts are told each other's certificates."""
+        assert self.shares is not None
+        assert self._signing is not None
+        signatures = HostSignatures(self._signing, self.shares)
+        for part in encode_certificates([self._joined[holder.key][1].chain for holder in self.shares.hosts]):
+            signatures.take(part)
+            for holder in self.shares.hosts:
+                self.say(holder.key, part)
+        secrets = Secrets(self._root)
+        return Mixing(Onions(), signatures, secrets, parameters.relays, parameters.minimum_size, self._run_name)
 
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
         found = self._plan(ids, np.clip(features, -LARGEST, LARGEST, out=features))
         assert self.directory is not None
-        sizes = np.bincount(found).tolist()
-        resolved = resolve(self._scenario, labels=self.directory.labels, users=self.directory.users, sizes=sizes)
-        self._noise = Noise(resolved.plan.parameters.alpha, resolved.delta)
+        if MECHANISMS[self._scenario.mechanism.kind].by_cluster:
+            self._noise = self._noise_for(np.bincount(found).tolist())
         self.log("clustered", clusters=int(found.max(initial=-1)) + 1, users=len(ids))
         return found
 
+    def _noise_for(self, sizes: list[int]) -> Noise:
+        assert self.directory is not None
+        resolved = resolve(self._scenario, labels=self.directory.labels, users=self.directory.users, sizes=sizes)
+        return Noise(resolved.plan.parameters.alpha, resolved.delta)
+
     def _say_noise(self) -> None:
         """Before anything else that follows from the clusters."""
-        if self._noise is None or self.phase != RUNNING or self._noise_said or self._scenario.mechanism.epsilon == 0:
+        if self._noise is None or self.phase != RUNNING or self._noise_said or not self._tells_noise:
             return
         assert self.shares is not None
         self._noise_said = True
@@ -513,10 +560,10 @@ class CoordinatorPart(Part):
 
     def _tell_progress(self) -> None:
         """To everyone, when a stage is over: the phase, and the rounds that are closed."""
-        found = Progress(self.phase, self._closed, self._scenario.mechanism.rounds)
+        found = Progress(self.phase, self._closed, self._rounds)
         if self.phase != MEETING and found != self._progress_told and self.shares is not None:
             self._progress_told = found
-            for key in [*(holder.key for holder in self.shares.hosts), "learner", "auditor"]:
+            for key in [*(holder.key for holder in self.shares.hosts), *self._others]:
                 self.say(key, found)
 
     def _say_away(self) -> None:
@@ -554,7 +601,7 @@ class CoordinatorPart(Part):
         elif self.phase == WRITING:
             assert self.shares is not None
             self._go(LEAVING)
-            for key in [*(holder.key for holder in self.shares.hosts), "learner", "auditor"]:
+            for key in [*(holder.key for holder in self.shares.hosts), *self._others]:
                 self.say(key, Over())
             self.over = True
 

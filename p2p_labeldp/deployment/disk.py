@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from p2p_labeldp.network.credentials import require_private
+from p2p_labeldp.systems import lock, make_last
 
 
 class LogFile(Protocol):
@@ -51,6 +52,10 @@ class Disk(Protocol):
         """A file that is there as a whole and lasts, or not at all; whatever was there before is replaced."""
         ...
 
+    def erase(self, path: Path) -> None:
+        """Overwrite a file, if there is one, and remove it: neither it nor its content comes back."""
+        ...
+
     def settle(self, folder: Path) -> None:
         """What was written into a folder lasts, and so does its name."""
         ...
@@ -81,6 +86,19 @@ class RealDisk:
         temporary.replace(path)
         _sync(path.parent)
 
+    def erase(self, path: Path) -> None:
+        try:
+            descriptor = os.open(path, os.O_WRONLY)
+        except FileNotFoundError:
+            return
+        try:
+            os.write(descriptor, bytes(os.fstat(descriptor).st_size))
+            make_last(descriptor)
+        finally:
+            os.close(descriptor)
+        path.unlink()
+        _sync(path.parent)
+
     def settle(self, folder: Path) -> None:
         for place, _, names in os.walk(folder):
             for name in names:
@@ -91,11 +109,9 @@ class RealDisk:
 
 class _RealLog:
     def __init__(self, descriptor: int) -> None:
-        import fcntl  # here, since other commands need no POSIX system
-
         self._descriptor = descriptor
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor)
             self.size = os.fstat(descriptor).st_size
         except OSError:
             os.close(descriptor)
@@ -112,7 +128,7 @@ class _RealLog:
             rest = rest[written:]
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        make_last(self._descriptor)
 
     def cut(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)

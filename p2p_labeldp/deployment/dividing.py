@@ -8,6 +8,8 @@ there, data that were never text as arrays. Files are in the order of users, one
 from __future__ import annotations
 
 import csv
+import shutil
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,10 +18,11 @@ import numpy as np
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.csvfile import locate
 from p2p_labeldp.data.csvtable import CsvTable, read_table
-from p2p_labeldp.data.dataset import Labels
+from p2p_labeldp.data.dataset import Floats, Labels
 from p2p_labeldp.data.rows import Rows, write_arrays
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Scenario, replace
+from p2p_labeldp.scenario.entries import Sybils
 
 STUDY, ROWS, TEST = "study.toml", "rows", "test"
 MOST_HOSTS = 256
@@ -44,17 +47,25 @@ def divide(scenario: Scenario, hosts: int, out: Path, data_dir: Path | None = No
             f'clusters.method = "given" is not allowed: data set "{name}" names no clusters; use "kmeans"'
         )
     source = _source(scenario, dataset, data_dir)
+    partial = out.resolve().with_name(f".{out.resolve().name}.partial")
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise RequestError(f"--out {out}: exists already; name a folder that is new or empty")
+        shutil.rmtree(partial, ignore_errors=True)
         found: dict[str, Path] = {}
+        claims = claims_of(scenario, dataset)
+        if claims and source is not None:
+            raise RequestError("adversaries: sybils cannot be deployed with rows of a CSV file, which holds no claims")
         for name, (low, high) in zip(host_names(hosts), pairwise(edges), strict=True):
-            found[name] = _write(_folder(out, name), ROWS, dataset, source, np.arange(low, high))
-        found["learner"] = _write_test(_folder(out, "learner"), dataset, source)
-        (out / STUDY).write_text(study_of(scenario, dataset, hosts).to_toml(), encoding="utf-8")
+            found[name] = _write(_folder(partial, name), ROWS, dataset, source, np.arange(low, high), claims)
+        found["learner"] = _write_test(_folder(partial, "learner"), dataset, source)
+        (partial / STUDY).write_text(study_of(scenario, dataset, hosts).to_toml(), encoding="utf-8")
+        partial.rename(out)  # over an empty folder, too
     except OSError as error:
         raise RequestError(f"--out {out}: cannot be written: {error.strerror}") from None
-    return found
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return {name: out / path.relative_to(partial) for name, path in found.items()}
 
 
 def study_of(scenario: Scenario, dataset: Dataset, hosts: int) -> Scenario:
@@ -63,7 +74,13 @@ def study_of(scenario: Scenario, dataset: Dataset, hosts: int) -> Scenario:
     return replace(scenario, data__schema=dataset.schema, deployment__hosts=hosts, deployment__order="name", **changes)
 
 
-def rows_of(dataset: Dataset, chosen: Labels) -> Rows:
+def claims_of(scenario: Scenario, dataset: Dataset) -> dict[int, Floats]:
+    """Features of the victims of sybils, for those to claim; features are public."""
+    victims = {entry.victim for entry in scenario.adversaries if isinstance(entry, Sybils)}
+    return {victim: dataset.features[victim] for victim in sorted(victims) if victim < len(dataset.features)}
+
+
+def rows_of(dataset: Dataset, chosen: Labels, claims: Mapping[int, Floats] | None = None) -> Rows:
     """Some users of a data set, as their host has them."""
     clusters, persons = dataset.given_clusters, dataset.persons
     return Rows(
@@ -71,6 +88,7 @@ def rows_of(dataset: Dataset, chosen: Labels) -> Rows:
         dataset.labels[chosen],
         None if clusters is None else clusters[chosen],
         () if persons is None else tuple(map(str, persons[chosen].tolist())),
+        claims or {},
     )
 
 
@@ -98,10 +116,23 @@ def _folder(out: Path, name: str) -> Path:
     return place
 
 
-def _write(place: Path, name: str, dataset: Dataset, source: CsvTable | None, chosen: Labels) -> Path:
+def _own_file(path: Path) -> Path:
+    """Readable by its owner alone, wherever it is copied to with its mode."""
+    path.touch(mode=0o600)
+    return path
+
+
+def _write(
+    place: Path,
+    name: str,
+    dataset: Dataset,
+    source: CsvTable | None,
+    chosen: Labels,
+    claims: Mapping[int, Floats] | None = None,
+) -> Path:
     if source is None:
-        path = place / f"{name}.npz"
-        write_arrays(path, rows_of(dataset, chosen))
+        path = _own_file(place / f"{name}.npz")
+        write_arrays(path, rows_of(dataset, chosen, claims))
         return path
     assert dataset.rows is not None
     return _write_text(place / f"{name}.csv", source, dataset.schema.separator, dataset.rows[chosen])
@@ -109,7 +140,7 @@ def _write(place: Path, name: str, dataset: Dataset, source: CsvTable | None, ch
 
 def _write_test(place: Path, dataset: Dataset, source: CsvTable | None) -> Path:
     if source is None:
-        path = place / f"{TEST}.npz"
+        path = _own_file(place / f"{TEST}.npz")
         write_arrays(path, Rows(dataset.test_features, dataset.test_labels))
         return path
     assert dataset.test_rows is not None
@@ -117,7 +148,7 @@ def _write_test(place: Path, dataset: Dataset, source: CsvTable | None) -> Path:
 
 
 def _write_text(path: Path, source: CsvTable, separator: str, rows: Labels) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with _own_file(path).open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow(source.header)
         writer.writerows(source.rows[row] for row in rows.tolist())

@@ -55,10 +55,14 @@ class Records(Item, frozen=True, tag="records"):
 
 
 class Join(Item, frozen=True, tag="join"):
-    """A user host offers itself to the coordinator, and says how many users it brings."""
+    """A user host offers itself to the coordinator, and says how many users it brings.
+
+    In the mixed exchange it says by which certificate others check what it signs.
+    """
 
     address: Name
     users: Count
+    chain: bytes = b""
 
 
 class Declined(Item, frozen=True, tag="declined"):
@@ -120,6 +124,13 @@ class Directory(Item, frozen=True, tag="directory"):
     features: Count
     labels: Count
     hosts: list[Holder]
+
+
+class Certificates(Item, frozen=True, tag="certificates"):
+    """Those of the directory's hosts, from place ``first`` on, each followed by those it leads to (PEM)."""
+
+    first: Index
+    chains: list[bytes]
 
 
 class Column(Item, frozen=True, tag="column"):
@@ -206,8 +217,8 @@ class Over(Item, frozen=True, tag="over"):
 
 
 AnyItem = (
-    Mail | Records | Join | Declined | Ended | Progress | Unreached | Away | Stuck | Directory | Column | Ready | Begin
-    | Examples | Wanted | Noise | Quiet | Finish | Traced | Facts | Result | Written | Over
+    Mail | Records | Join | Declined | Ended | Progress | Unreached | Away | Stuck | Directory | Certificates | Column
+    | Ready | Begin | Examples | Wanted | Noise | Quiet | Finish | Traced | Facts | Result | Written | Over
 )  # fmt: skip
 
 

@@ -31,9 +31,12 @@ from numpy.typing import NDArray
 from p2p_labeldp.deployment.disk import Disk, LogFile, RealDisk
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
+from p2p_labeldp.mechanisms.mixing import Secrets
 
 FILE = "journal.log"
 TAKEN, EXPIRED, SETTLED, JOINED = "taken", "expired", "settled", "joined"
+SEALED = "sealed"
+"""Taken, and not to be read when its round is over (``deployment.erasure``)."""
 
 _HEAD = b"p2p-labeldp journal 1, of "
 _LENGTH, _GUARD, _SEAL = 4, 8, 16
@@ -256,18 +259,21 @@ def _has_empty_sector(frame: bytes, place: int) -> bool:
 
 
 MIXING = "mixing"
-"""The fact that holds a node's root of secrets for the mixed exchange, in hexadecimal digits."""
+"""The fact that holds the coordinator's root of nonces for the mixed exchange, in hexadecimal digits."""
+
+PASSING = "passing"
+"""The fact that holds the root of a curator's or a shuffler's randomness, in hexadecimal digits."""
 
 
 class JournaledCoins:
     """The operating system's coins, drawn once: a node that is restarted finds those it had.
 
-    ``root`` is what its secrets of the mixed exchange are made from; empty where there are none.
+    ``secrets`` are those of the mixed exchange; None where there are none.
     """
 
-    def __init__(self, coins: Coins, journal: Journal, root: bytes = b"") -> None:
+    def __init__(self, coins: Coins, journal: Journal, secrets: Secrets | None = None) -> None:
         self._coins, self._journal = coins, journal
-        self.root = root
+        self.secrets = secrets
 
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
         found = self._journal.block(round_, start, stop)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +31,14 @@ from p2p_labeldp.deployment.items import (
     decode_column,
     encode_result,
 )
-from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.parts import SINGLES, Log, Part, gatherer_of
 from p2p_labeldp.engines.outcome import Outcome, withheld_line
 from p2p_labeldp.errors import RunError
+from p2p_labeldp.mechanisms.plan import Plan
+from p2p_labeldp.protocol.beforehand import plan_beforehand
 from p2p_labeldp.protocol.learner import Learner
-from p2p_labeldp.protocol.messages import LEARNER, Envelope, Fault, Outgoing, Refused
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Envelope, Fault, Outgoing, Refused
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.scenario import Scenario
 
 LARGEST = np.float32(1e15)
@@ -62,9 +66,19 @@ Write = Callable[[Outcome, Facts, Directory, float, Known], Left]
 
 
 class _Gatherer(Learner):
+    described = False
+    """Whether all features are known that will be: what is expected of a user's label follows from hers."""
+
     @property
     def finished(self) -> bool:
         return self.expired or self.stage == self.rounds
+
+    @property
+    def waits_for_features(self) -> bool:
+        return not self.described and self.priors_due
+
+    def priors(self) -> Sequence[Outgoing]:
+        return super().priors() if self.described else ()
 
 
 class LearnerPart(Part):
@@ -83,10 +97,12 @@ class LearnerPart(Part):
 
     @property
     def stage(self) -> object:
-        return None if self._role is None else self._role.stage
+        return None if self._role is None else (self._role.stage, self._role.waits_for_features)
 
     @property
     def limit(self) -> float | None:
+        if self._role is not None and self._role.waits_for_features:
+            return self._scenario.network.round_limit / 2  # so that users still have the other half of the round
         return None if self._role is None or self._role.finished else self._role.limit
 
     @property
@@ -105,6 +121,10 @@ class LearnerPart(Part):
 
     def give_up(self, unreached: Sequence[str]) -> None:
         assert self._role is not None
+        if self._role.waits_for_features:
+            self.log("limit", phase="features")
+            self._tell_priors()
+            return
         self.log("limit", phase="reports")
         self._role.expire()
 
@@ -138,11 +158,23 @@ class LearnerPart(Part):
 
     def _prepare(self, directory: Directory) -> None:
         self._begun = self.now
-        network, rounds = self._scenario.network, self._scenario.mechanism.rounds
+        network, rounds = self._scenario.network, self._rounds
         # No round is closed later than this after the one before, whatever is lost on the way; as the coordinator's
         # limits start anew when it is restarted, a node may be away for as long again.
         patience = network.hello_limit + rounds * network.round_limit + 2 * self._scenario.deployment.away_limit
-        self._role = _Gatherer(directory.users, rounds, directory.labels, patience, network.round_limit)
+        between = gatherer_of(self._scenario)
+        if between != "learner":
+            patience += network.round_limit
+        plan = plan_beforehand(self._scenario, directory.labels)
+        self._role = _Gatherer(
+            directory.users,
+            rounds,
+            directory.labels,
+            patience,
+            network.round_limit,
+            COORDINATOR if between == "learner" else SINGLES[between],
+            None if plan.stages is None else partial(self._expected, plan),
+        )
         self._known = Known(
             np.zeros((directory.users, self._scenario.data.schema.features), dtype=np.float32),
             np.zeros(directory.users, dtype=np.bool_),
@@ -167,6 +199,21 @@ class LearnerPart(Part):
             raise Refused(Fault.MALFORMED, "features must be finite numbers")
         self._known.features[here] = np.clip(rows, -LARGEST, LARGEST)
         self._known.came[here] = True
+        if self._known.came.all():
+            self._tell_priors()
+
+    def _tell_priors(self) -> None:
+        """Of mechanisms with stages: what is expected of the others, as soon as the first stage is complete."""
+        assert self._role is not None
+        self._role.described = True
+        for user, message in self._role.priors():
+            self.send(LEARNER, user, message)
+
+    def _expected(self, plan: Plan, users: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        from p2p_labeldp.learning import learned_prior
+
+        assert self._known is not None
+        return learned_prior(plan, self._scenario.learner, self._known.features, users, labels)
 
     def _note_wish(self, key: str) -> None:
         """A host that wants the model gets it when it is there."""
@@ -184,14 +231,17 @@ class LearnerPart(Part):
         if len(clusters) != self.directory.users:
             raise RunError(f"the coordinator tells clusters of {len(clusters)} users, of {self.directory.users}")
         self._written = True
-        self.withheld = facts.withheld
+        rounds = [self._role.reports(round_) for round_ in range(self._role.rounds)]
+        self.withheld = sorted({*facts.withheld, *self._held_back(clusters, rounds[0][0])})
         outcome = Outcome(
             clusters=clusters,
-            rounds=[self._role.reports(round_) for round_ in range(self._role.rounds)],
+            rounds=rounds,
             messages=dict(sorted(facts.kinds.items())),
             outcomes=facts.outcomes,
             missing=sorted(missing),
-            withheld=facts.withheld,
+            withheld=self.withheld,
+            shares=self._role.shares,
+            prior=self._role.prior,
         )
         assert self._known is not None
         left = self._write(outcome, facts, self.directory, max(0.0, self.now - self._begun), self._known)
@@ -203,3 +253,13 @@ class LearnerPart(Part):
             for part in (*encode_result("model.npz", left.model), *encode_result("model-card.md", left.card)):
                 self.say(key, part)
         self.say("coordinator", Written())
+
+    def _held_back(self, clusters: NDArray[np.int64], reported: NDArray[np.int64]) -> list[int]:
+        """Clusters that a shuffler passed nothing of, though an epsilon was asked for and they are large enough."""
+        if gatherer_of(self._scenario) != "shuffler" or self._scenario.mechanism.epsilon == 0:
+            return []
+        assert self.directory is not None
+        smallest = parameters_of(self._scenario, self.directory.labels).minimum_size
+        sizes = np.bincount(clusters[clusters >= 0])
+        came = np.bincount(clusters[reported], minlength=len(sizes))
+        return np.flatnonzero((sizes >= max(1, smallest)) & (came == 0)).tolist()

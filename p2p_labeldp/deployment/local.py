@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,15 +19,18 @@ from pathlib import Path
 import msgspec
 import trio
 
-from p2p_labeldp.audit.folder import SUMMARY, TRACE, find
-from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.audit.folder import PRIVATE, SUMMARY, TRACE, find
+from p2p_labeldp.deployment.certificates import FURTHER_ROLES, init_certificates
+from p2p_labeldp.deployment.disk import RealDisk
+from p2p_labeldp.deployment.disturbing import DONE_TO_PROCESSES, Blow, Disturbance, disturbances, fired
 from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
-from p2p_labeldp.deployment.parts import require_deployable
+from p2p_labeldp.deployment.misbehaving import POOLED, Pool
+from p2p_labeldp.deployment.parts import require_deployable, singles_of
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.learning import require_model
 from p2p_labeldp.runs.folder import RunFolder, free_name
 from p2p_labeldp.runs.results import write_summary
-from p2p_labeldp.runs.summary import Summary, read_summary
+from p2p_labeldp.runs.summary import Fault, Summary, read_summary
 from p2p_labeldp.scenario import Scenario, replace
 
 LAST_LINES = 5  # of a node that died
@@ -43,6 +47,8 @@ class _Child:
     name: str
     process: trio.Process
     log: Path
+    downed: bool = False
+    """Killed by a fault of the scenario, and not to be wondered at."""
     last: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
 
@@ -54,30 +60,36 @@ class LocalDeployment:
             raise RequestError(f"--hosts {hosts} is not allowed; it must be from 1 to 256")
         require_deployable(scenario)
         require_model(scenario.learner)
-        ports = _free_ports(3)
+        roles = singles_of(scenario)
+        ports = _free_ports(len(roles))
         self.hosts = hosts
         self.work = work
         self.scenario = replace(
             scenario,
             deployment__hosts=hosts,
-            deployment__coordinator=f"127.0.0.1:{ports[0]}",
-            deployment__learner=f"127.0.0.1:{ports[1]}",
-            deployment__auditor=f"127.0.0.1:{ports[2]}",
             deployment__listen="",
             deployment__advertise="",
             deployment__health="",
             deployment__join="",
             deployment__authority="",
+            **{f"deployment__{role}": f"127.0.0.1:{port}" for role, port in zip(roles, ports, strict=True)},
         )
         self._data_dir = data_dir
-        self.names = ["auditor", "learner", "coordinator", *host_names(hosts)]
+        self.names = [*reversed(roles), *host_names(hosts)]
         self.rows: dict[str, Path] = {}
         """The file of each node that has one."""
         self.children: dict[str, _Child] = {}
+        self.done: list[Disturbance] = []
+        """What the scenario's faults did to processes."""
+        self.warnings: list[str] = []
+        self.users = 0
+        """As the coordinator has counted them."""
+        self._dealt = trio.Event()
 
     def prepare(self) -> None:
         """Certificates, and every node's own rows; the scenario they get names no file."""
-        init_certificates(self.work / "certs", self.hosts)
+        further = [name for name in self.names if name in FURTHER_ROLES]
+        init_certificates(self.work / "certs", self.hosts, roles=further)
         self.rows = divide(self.scenario, self.hosts, self.work / "study", self._data_dir)
 
     def command(self, name: str) -> list[str]:
@@ -98,11 +110,49 @@ class LocalDeployment:
                 for name in self.names:
                     child = await self._start(name)
                     nursery.start_soon(self._follow, child, progress)
+                if self.scenario.faults:
+                    nursery.start_soon(self._disturb, nursery, progress)
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
             with trio.CancelScope(shield=True):
                 await self._stop_all()
+
+    async def _disturb(self, nursery: trio.Nursery, progress: Progress | None) -> None:
+        """Do to the processes what the scenario's faults say, from the moment at which shares are dealt."""
+        await self._dealt.wait()
+        began = trio.current_time()
+        blows, self.warnings = disturbances(self.scenario, self.hosts, self.users)
+
+        async def strike(blow: Disturbance) -> None:
+            name = host_names(self.hosts)[blow.host]
+            await trio.sleep_until(began + blow.start)
+            child = self.children[name]
+            if child.process.returncode is not None or self.children["coordinator"].process.returncode is not None:
+                return  # too late
+            self.done.append(blow)
+            if blow.blow is Blow.KILL:
+                child.downed = True
+                child.process.kill()
+                await child.process.wait()
+            else:
+                child.process.send_signal(signal.SIGSTOP)
+            if blow.seconds is None:
+                return
+            await self._sleep_while_running(blow.seconds)
+            if blow.blow is Blow.FREEZE:
+                if child.process.returncode is None:
+                    child.process.send_signal(signal.SIGCONT)
+            elif self.children["coordinator"].process.returncode is None:
+                nursery.start_soon(self._follow, await self._start(name), progress)
+
+        async with trio.open_nursery() as struck:
+            for blow in blows:
+                struck.start_soon(strike, blow)
+
+    async def _sleep_while_running(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await self.children["coordinator"].process.wait()
 
     async def _start(self, name: str) -> _Child:
         logs = self.work / "logs"
@@ -133,6 +183,8 @@ class LocalDeployment:
                 for line in lines:
                     self._read(child, line.decode("utf-8", "replace"), progress)
         status = await child.process.wait()
+        if child.downed:
+            return
         if status == SHORT and child.name != "learner":
             raise CheckError(child.last[-1].removeprefix("p2p-labeldp: "))
         if status != 0 and not (child.name == "learner" and status == WITHHELD):
@@ -148,6 +200,9 @@ class LocalDeployment:
         if not isinstance(event, dict):
             child.last.append(line.strip())
             return
+        if event.get("event") == "dealt":
+            self.users = int(event.get("users", 0))
+            self._dealt.set()
         if event.get("event") == "progress":
             if progress is not None and child.name == "coordinator":
                 progress(str(event.get("phase")), int(event.get("done", 0)), int(event.get("total", 0)))
@@ -159,6 +214,7 @@ class LocalDeployment:
     async def _stop_all(self) -> None:
         running = [child.process for child in self.children.values() if child.process.returncode is None]
         for process in running:
+            process.send_signal(signal.SIGCONT)  # a frozen one hears nothing
             process.terminate()
         with trio.move_on_after(PATIENCE):
             for process in running:
@@ -189,9 +245,42 @@ def deploy(
                 raise RunError("interrupted; nothing was kept") from None
             except RunError as error:
                 raise _with_logs(error, work, out) from None
-            return collect(work, folder)
+            summary = collect(work, folder)
+            if scenario.faults:
+                summary = _with_faults(summary, deployment)
+            if scenario.adversaries:
+                summary = _with_attacks(summary, deployment, folder, data_dir)
+            if scenario.faults or scenario.adversaries:
+                write_summary(folder, summary)
+            return summary
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _with_faults(summary: Summary, deployment: LocalDeployment) -> Summary:
+    """What the faults did, and a word on those that did nothing."""
+    faults = tuple(Fault(**each) for each in fired(deployment.scenario.faults, deployment.done))  # type: ignore[arg-type]
+    acts = {each.rule for each in deployment.done}
+    idle = [
+        f"faults[{number + 1}] ({entry.name}) never fired: the run was over"
+        for number, entry in enumerate(deployment.scenario.faults)
+        if number not in acts and isinstance(entry, DONE_TO_PROCESSES)
+    ]
+    warnings = (*summary.warnings, *deployment.warnings, *idle)
+    return msgspec.structs.replace(summary, faults=faults, warnings=warnings)
+
+
+def _with_attacks(summary: Summary, deployment: LocalDeployment, folder: RunFolder, data_dir: Path | None) -> Summary:
+    """The table of attacks; what colluders pooled goes into the folder's private part."""
+    from p2p_labeldp.deployment.attacked import attacked
+
+    files = [deployment.work / "state" / name / POOLED for name in deployment.names]
+    pooled = [file.read_bytes() for file in files if file.exists()]
+    if pooled:
+        place = folder.path / PRIVATE
+        place.mkdir(mode=0o700, exist_ok=True)
+        RealDisk().write(place / POOLED, [Pool.merged(pooled).to_json()])
+    return attacked(summary, folder.path, deployment.scenario.settled(deployed=True), pooled, data_dir)
 
 
 def _with_logs(error: RunError, work: Path, out: Path) -> RunError:

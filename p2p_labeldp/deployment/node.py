@@ -20,37 +20,62 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
 from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
+from p2p_labeldp.deployment.certified import CertifiedKey
 from p2p_labeldp.deployment.enrolment import Desk, serve_enrolment
+from p2p_labeldp.deployment.erasure import Mark, RoundKeys
 from p2p_labeldp.deployment.health import serve_health
 from p2p_labeldp.deployment.invitations import read_allowed
-from p2p_labeldp.deployment.journal import EXPIRED, JOINED, MIXING, SETTLED, TAKEN, Entry, Journal, JournaledCoins
+from p2p_labeldp.deployment.journal import (
+    EXPIRED,
+    JOINED,
+    MIXING,
+    PASSING,
+    SEALED,
+    SETTLED,
+    TAKEN,
+    Entry,
+    Journal,
+    JournaledCoins,
+)
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.parts import SINGLES, Part, require_deployable, require_schema
+from p2p_labeldp.deployment.parts import (
+    SINGLES,
+    Part,
+    gatherer_of,
+    require_deployable,
+    require_role,
+    require_schema,
+    singles_of,
+)
 from p2p_labeldp.deployment.places import files_writer, prepare_place, trace_writer
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness_of
+from p2p_labeldp.mechanisms.plan import Holder
+from p2p_labeldp.mechanisms.planning import mechanism_of, require_installed
 from p2p_labeldp.network.addresses import EVERYWHERE, format_address, parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Barred, Bye, Open, Parting
 from p2p_labeldp.network.relay import Relay
 from p2p_labeldp.network.tls import Transport
 from p2p_labeldp.network.words import plain
+from p2p_labeldp.protocol.beforehand import plan_beforehand, rounds_of
 from p2p_labeldp.protocol.messages import VERSION, Fault, Refused
-from p2p_labeldp.runs.resolve import parameters_of
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.streams import Purpose
 
 PROGRAM = version_of("p2p-labeldp")
-ROLES = ("coordinator", "learner", "auditor", "users")
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
 REMIND = 5.0  # seconds after which a node says for whom it still waits
 LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
 BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
 SHUNNED = "this host was refused too often"
+ERASED = "erased"  # the fact that says where a node resumes whose secrets of rounds are gone
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
 
 
@@ -75,10 +100,10 @@ class Node:
         patient: bool = False,
     ) -> None:
         """``patient`` is a node that waits for a study to begin for as long as that takes."""
-        if role not in ROLES:
-            raise RequestError(f"role {role} is not allowed; it must be one of {', '.join(ROLES)}")
+        require_role(role, scenario)
         require_deployable(scenario)
         require_schema(scenario)
+        self._singles = singles_of(scenario)
         self.role = role
         self._world = world or World()
         self.scenario = scenario = scenario.settled(deployed=True)
@@ -99,6 +124,15 @@ class Node:
         if self.journal.dropped:
             self.log("warning", warning=f"a crash left {self.journal.dropped} bytes of the journal unfinished; dropped")
         self._require_own_journal(state)
+        self._mark = Mark()
+        """Up to which the secrets of the mixed exchange are erased; the next one waits in ``_next_mark``."""
+        self._next_mark: Mark | None = None
+        self._entries = 0  # in the journal
+        self._keys: RoundKeys | None = None
+        if role == "users" and scenario.mechanism.exchange == "mixed":
+            if erased := self.journal.fact(ERASED, ""):
+                self._mark = msgspec.json.decode(erased, type=Mark)
+            self._keys = RoundKeys(state, self._world.disk, self._world.entropy, self._mark)
         self._part = self._make_part(state, place, rows)
         self._transport = Transport(
             self.credentials,
@@ -112,7 +146,7 @@ class Node:
         self._dialled: dict[str, str] = {}
         self._dropped: set[str] = set()
         # One coordinator, one learner, one auditor: whoever was first in this run stays it.
-        self._known = {role: self.journal.fact(f"known {role}", "") for role in SINGLES}
+        self._known = {role: self.journal.fact(f"known {role}", "") for role in self._singles}
         self._met: dict[str, str] = {}  # since the journal was last written
         self._misfit = ""  # why this node and the coordinator cannot work together
         self._joined = False
@@ -134,7 +168,8 @@ class Node:
                 "finish the run with that version, or name a new folder"
             )
         self._digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
-        for name, mine in (("role", self.role), ("scenario", self._digest)):
+        seed = str(self.scenario.coins.seed) if self.scenario.coins.source == "seeded" else ""
+        for name, mine in (("role", self.role), ("scenario", self._digest), ("seed", seed)):
             its = self.journal.fact(name, mine)
             if its != mine:
                 what = _difference(mine, its) if name == "scenario" else f"another {name}"
@@ -156,7 +191,7 @@ class Node:
             # Who was on the list when the run began, so that a node that starts again says the same.
             listed = self.journal.fact("allowed", ",".join(sorted(self._allowed or ())))
             expected = [name for name in listed.split(",") if name]
-            return CoordinatorPart(key, self.log, scenario, run, self._root(), expected)
+            return CoordinatorPart(key, self.log, scenario, run, self._root(), expected, self._signing())
         if self.role == "auditor":
             from p2p_labeldp.deployment.auditing import AuditorPart
 
@@ -164,12 +199,19 @@ class Node:
             return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run, self._world.disk))
         if rows is not None:
             self._require_same_rows(state, rows)
-        parameters = parameters_of(scenario, len(scenario.data.schema.classes))
+        plan = plan_beforehand(scenario, len(scenario.data.schema.classes))
+        if self.role in ("curator", "shuffler"):
+            from p2p_labeldp.deployment.passing import PassingPart
+
+            root = bytes.fromhex(self.journal.fact(PASSING, self._world.entropy(32).hex()))
+            randomness = randomness_of(scenario.coins, Purpose.CURATOR, ExpandedEntropy(root))
+            return PassingPart(key, self.log, scenario, plan, randomness)
         if self.role == "learner":
             from p2p_labeldp.deployment.learning import LearnerPart
             from p2p_labeldp.deployment.results import writer
             from p2p_labeldp.learning import require_model
 
+            require_installed(scenario.mechanism.kind)
             require_model(scenario.learner)
             out = prepare_place(place or state / "results", self.journal.used)
             return LearnerPart(key, self.log, scenario, writer(out, scenario, rows, self._world.disk))
@@ -179,16 +221,32 @@ class Node:
             raise RequestError("--rows is missing; it names the file with this host's own rows")
         coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
         if scenario.coins.source == "system":
-            coins = JournaledCoins(coins, self.journal, self._root())
+            coins = JournaledCoins(coins, self.journal, self._keys)
         else:
             self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
         keep = None
         if place is not None:
             keep = files_writer(prepare_place(place, self.journal.used), lambda: self._part.run, self._world.disk)
-        return UsersPart(key, self.log, scenario, rows, parameters, coins, keep)
+        return UsersPart(key, self.log, scenario, rows, plan, coins, keep, self._signing(), self._keep_pool(state))
+
+    def _keep_pool(self, state: Path) -> Callable[[bytes], None] | None:
+        """Where what colluders among this host's users know goes; None where the scenario has no adversaries."""
+        if not self.scenario.adversaries:
+            return None
+        from p2p_labeldp.deployment.misbehaving import POOLED
+
+        kinds = ", ".join(dict.fromkeys(entry.name for entry in self.scenario.adversaries))
+        self.log("warning", warning=f"the scenario has adversaries, and this host carries theirs: {kinds}")
+        return lambda content: self._world.disk.write(state / POOLED, [content])
+
+    def _signing(self) -> CertifiedKey | None:
+        """The key of this node's certificate, for statements of the mixed exchange."""
+        if self.scenario.mechanism.exchange == "pull":
+            return None
+        return CertifiedKey.load(self._certificates)
 
     def _root(self) -> bytes:
-        """What this node's secrets of the mixed exchange are made from; the same after a restart."""
+        """What the coordinator's nonces of the mixed exchange are made from; the same after a restart."""
         if self.scenario.mechanism.exchange == "pull":
             return b""
         return bytes.fromhex(self.journal.fact(MIXING, self._world.entropy(32).hex()))
@@ -214,19 +272,41 @@ class Node:
         """Take everything again that was taken before, and make everything again that was said."""
         taken: Counter[str] = Counter()
         self.log.muted = True
-        count = 0
-        for entry in self.journal.entries():
-            self._apply(entry)
-            taken[entry.peer] += entry.kind == TAKEN
-            for said in self._part.said():
-                self._transport.post(*said)
-            count += 1
+        for count, entry in enumerate(self.journal.entries()):
+            if count == self._mark.entries:
+                self._resume()
+            taken[entry.peer] += entry.kind in (TAKEN, SEALED)
+            if (found := self._unsealed(entry)) is not None:
+                self._apply(found)
+            said = self._part.said()
+            for each in said if count >= self._mark.entries else ():
+                self._transport.post(*each)
+            self._entries += 1
+        if self._entries == self._mark.entries:
+            self._resume()
+        count = self._entries
         self.log.muted = False
         for key, received in taken.items():
             if received:
                 self._transport.restore(key, received)
         if count:
             self.log("replayed", count=count, run=self._part.run)
+
+    def _unsealed(self, entry: Entry) -> Entry | None:
+        """What was taken; None where it was said in a round whose key is erased."""
+        if entry.kind != SEALED:
+            return entry
+        if self._keys is None:
+            raise RequestError(f"--state {self.journal.path.parent}: the journal is of another exchange")
+        body = self._keys.open(entry.body)
+        return None if body is None else entry._replace(kind=TAKEN, body=body)
+
+    def _resume(self) -> None:
+        """Here the journal can be read again: what was said before is acknowledged, and nobody asks for it."""
+        if self._mark.rounds:
+            self._part.clock = self._mark.clock
+            for key, made in self._mark.said.items():
+                self._transport.begin_at(key, made)
 
     def _apply(self, entry: Entry) -> None:
         part = self._part
@@ -257,14 +337,29 @@ class Node:
             self.journal.commit()
             await self._serve_others(nursery)
             self.log("listening", listen=address, role=self.role)
+            self._say_whom_to_trust()
             if started is not None:
                 started(address)
             if self.role == "users" and not self._joined:
                 entry = Entry(self._world.time(), JOINED, name=format_address(self._advertised(host), port))
                 await self._do([entry])
-            await self._play()
+            try:
+                await self._play()
+            finally:
+                if self._part.over or self._part.ended:
+                    self._erase_all()
             await self._farewell()
             nursery.cancel_scope.cancel()
+
+    def _say_whom_to_trust(self) -> None:
+        """In mechanisms that trust someone, and of those who are: what this node gets to know, and keeps."""
+        record = mechanism_of(self.scenario.mechanism.kind)
+        if record.holder is not Holder.PEERS:
+            self.log("trust", kind=self.scenario.mechanism.kind, reason=record.trust)
+        true = not MECHANISMS[self.scenario.mechanism.kind].flips
+        if record.holder is not Holder.PEERS and self.role in (gatherer_of(self.scenario), "auditor"):
+            held = f"every user's {'true' if true else 'noisy'} label, with its owner"
+            self.log("warning", warning=f"this node is sent {held}, and its journal keeps them: {self.journal.path}")
 
     def _listen_at(self) -> str:
         deployment = self.scenario.deployment
@@ -323,7 +418,7 @@ class Node:
             "users": 0 if part.directory is None else part.directory.users,
             "hosts": 0 if part.directory is None else len(part.directory.hosts),
             "rounds_closed": part.closed,
-            "rounds": self.scenario.mechanism.rounds,
+            "rounds": rounds_of(self.scenario),
             "strangers_refused": self._transport.strangers_refused,
             "log_lines_dropped": self.log.dropped,
             "node": self.credentials.identity.name,
@@ -367,6 +462,7 @@ class Node:
                 away = sorted(key for key in self._dialled if key not in transport.connected)
                 await self._do([Entry(self._world.time(), EXPIRED, name=",".join(away))])
                 deadline = now + (part.limit or float("inf"))
+            await self._erase()
             self._watch(now)
 
     def _dial(self) -> None:
@@ -391,6 +487,8 @@ class Node:
         """Journal, act, commit, and only then let anyone know."""
         for key, clock, body in await self._world.work(self._step, entries):
             self._transport.post(key, clock, body)
+        if self._keys is not None and self._part.closed > max(self._mark.rounds, self._keys.erased):
+            self._mark_round()
         self._waits_for = self._part.waits_for
         for key in sorted(self._part.shunned - self._dropped):
             self._dropped.add(key)
@@ -404,11 +502,49 @@ class Node:
         for entry in entries:
             if entry.kind == TAKEN and not self._part.judge(entry.peer, entry.name, len(entry.body)):
                 continue
-            self.journal.append(entry)
+            self.journal.append(self._sealed(entry))
+            self._entries += 1
             self._apply(entry)
             said += self._part.said()
         self.journal.commit()
         return said
+
+    def _sealed(self, entry: Entry) -> Entry:
+        """As the journal holds it: what another user host said can be read for as long as the round's key is there."""
+        if self._keys is None or entry.kind != TAKEN or entry.peer in SINGLES:
+            return entry
+        return entry._replace(kind=SEALED, body=self._keys.seal(self._part.closed, entry.body))
+
+    def _mark_round(self) -> None:
+        """A round is over: what was said until now must arrive before its key may go."""
+        closed = self._part.closed
+        if self._next_mark is None or self._next_mark.rounds < closed:
+            assert self._keys is not None
+            said = self._transport.made()
+            self._next_mark = Mark(closed, self._keys.erased, self._entries, self._part.clock, said)
+
+    async def _erase(self) -> None:
+        """The secrets of rounds that are over, once everything that was said in them has arrived."""
+        mark = self._next_mark
+        if self._keys is None or mark is None or not self._transport.all_acknowledged(mark.said):
+            return
+        self._next_mark, self._mark = None, mark
+        await self._world.work(self._erase_before, mark)
+
+    def _erase_before(self, mark: Mark) -> None:
+        """First the word that it is done, then the deed: a crash between the two does it again."""
+        assert self._keys is not None
+        self.journal.replace_fact(ERASED, msgspec.json.encode(mark).decode())
+        self.journal.commit()
+        self._keys.erase(mark.rounds)
+        self.log("erased", count=mark.rounds)
+
+    def _erase_all(self) -> None:
+        """The run is over for this node: nothing of it is resumed that any secret is needed for."""
+        if self._keys is not None:
+            rounds = max(self._part.closed, self.scenario.mechanism.rounds) + 1
+            said = self._transport.made()
+            self._erase_before(Mark(rounds, self._keys.erased, self._entries, self._part.clock, said))
 
     def _watch(self, now: float) -> None:
         """Say for whom this node waits, and give up when the coordinator stays away for too long."""
@@ -501,7 +637,7 @@ class Node:
     def _everyone(self) -> list[str]:
         shares = self._part.shares
         hosts = [holder.key for holder in (shares.hosts if shares else ()) if holder.key not in self._part.shunned]
-        return ["learner", "auditor", *hosts]
+        return [*self._singles[1:], *hosts]
 
     def _greet(self, peer: Identity) -> tuple[int, str, str]:
         """What to say first; nothing to a second one of those of whom there is one, though it has a certificate."""
@@ -522,6 +658,8 @@ class Node:
         if peer.role == self.role and self.role != "users":
             raise Refused(Fault.MISDIRECTED, f"there is one {self.role}, and this is it")
         if peer.role != "users":
+            if peer.role not in self._singles:
+                raise Refused(Fault.MISDIRECTED, f"{self.scenario.mechanism.kind} has no {peer.role}")
             if not self._known[peer.role]:
                 self._known[peer.role] = self._met[peer.role] = peer.fingerprint
             return
@@ -532,7 +670,7 @@ class Node:
                 detail = f"{peer.name} is not on the coordinator's list of hosts that may join"
                 raise Barred(Parting.NOT_ALLOWED, Fault.MISDIRECTED, detail)
             if not part.may_join(peer.key):
-                rounds = self.scenario.mechanism.rounds
+                rounds = rounds_of(self.scenario)
                 far = f"{part.closed} of {rounds} rounds are over" if part.closed else "its first round is under way"
                 detail = f"shares are dealt already, and this host has none: the study has begun, and {far}"
                 raise Barred(Parting.DEALT, Fault.MISDIRECTED, detail)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
+    PART,
     Directory,
     Ended,
     Holder,
@@ -35,12 +36,16 @@ from p2p_labeldp.deployment.items import (
     salvage,
 )
 from p2p_labeldp.errors import CheckError, RequestError, RunError
+from p2p_labeldp.mechanisms.planning import mechanism_of
+from p2p_labeldp.protocol.beforehand import rounds_of
 from p2p_labeldp.protocol.messages import (
     ATTEMPTS,
     AUDITOR,
     COORDINATOR,
+    CURATOR,
     HOST,
     LEARNER,
+    SHUFFLER,
     Envelope,
     Fault,
     Message,
@@ -50,8 +55,16 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
 )
 from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario.outside import added
 
-SINGLES = {"coordinator": COORDINATOR, "learner": LEARNER, "auditor": AUDITOR}
+SINGLES = {
+    "coordinator": COORDINATOR,
+    "learner": LEARNER,
+    "auditor": AUDITOR,
+    "curator": CURATOR,
+    "shuffler": SHUFFLER,
+}
+"""Roles of which a deployment has one at most."""
 EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
 MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest one is ever this far ahead
 MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
@@ -60,6 +73,7 @@ PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like
 FAIR_BYTES = 1 << 20  # of one user host, before anyone knows how many users there are: a thousand times what it says
 USER_BYTES = 4096  # for each user and round: many times what an honest one's messages and their records take
 HEAD_BYTES = 64  # of an item in a journal, besides its body
+LONGEST_QUEUE = 8 * PART  # messages that are kept until they are sent: as bytes they take a tenth of the memory
 LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
@@ -67,12 +81,35 @@ Log = Callable[..., None]
 
 def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
-    if scenario.mechanism.kind != "peer_to_peer":
-        raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} cannot be deployed; it must be peer_to_peer")
+    if added("mechanism", scenario.mechanism.kind) is not None:
+        raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} comes from a plugin and cannot be deployed")
     if scenario.mechanism.exchange == "mixed" and scenario.mechanism.relays == 0:
         raise RequestError("mechanism.withstand cannot be deployed; give mechanism.relays")
-    if scenario.faults or scenario.adversaries:
-        raise RequestError("faults and adversaries are for simulations; a deployment has those that come by themselves")
+    if scenario.adversaries:
+        from p2p_labeldp.deployment import misbehaving  # a host that carries none stays small
+
+        misbehaving.require_deployable(scenario)
+
+
+def gatherer_of(scenario: Scenario) -> str:
+    """The role that gathers users' labels: the learner's, or that of a curator or a shuffler before it."""
+    holder = mechanism_of(scenario.mechanism.kind).holder.value
+    return holder if holder in ("curator", "shuffler") else "learner"
+
+
+def singles_of(scenario: Scenario) -> list[str]:
+    """The roles, besides those of the user hosts, that a deployment of this scenario has."""
+    between = gatherer_of(scenario)
+    return ["coordinator", "learner", "auditor", *([between] if between != "learner" else [])]
+
+
+def require_role(role: str, scenario: Scenario) -> None:
+    """There are a few roles, and not every mechanism has all of them."""
+    if role not in (*SINGLES, "users"):
+        raise RequestError(f"role {role} is not allowed; it must be one of {', '.join((*SINGLES, 'users'))}")
+    roles, kind = [*singles_of(scenario), "users"], scenario.mechanism.kind
+    if role not in roles:
+        raise RequestError(f"role {role} is not allowed: {kind} has no {role}; its roles are {', '.join(roles)}")
 
 
 def require_schema(scenario: Scenario) -> None:
@@ -121,10 +158,13 @@ class Part:
         self.key = key
         self.log = log
         self._scenario = scenario
+        self._rounds = rounds_of(scenario)
         self.shares: Shares | None = None
         self.directory: Directory | None = None
         self.over = False
         """Everyone may go, this node too."""
+        self.ended = False
+        """Whether the coordinator has ended the run before its end."""
         self.failure: RequestError | RunError | None = None
         """Why the run is over before its end; the node's last words."""
         self.withheld: list[int] = []
@@ -223,7 +263,7 @@ class Part:
         """Bytes that one user host may make this node keep: more than all users together say in an honest run."""
         if self.directory is None:
             return FAIR_BYTES
-        a_user = 8 * self.directory.features + USER_BYTES * (1 + self._scenario.mechanism.rounds)
+        a_user = 8 * self.directory.features + USER_BYTES * (1 + self._rounds)
         return FAIR_BYTES + a_user * self.directory.users
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
@@ -267,11 +307,7 @@ class Part:
 
     def said(self) -> list[tuple[str, int, bytes]]:
         """(peer, clock, body) of everything said since the last call, in order."""
-        for key in list(self._mail):
-            self._seal(key)
-        records, self._records = self._records, []
-        told = 0.0 if self.directory is None else max(0.0, self.now - self.directory.started)
-        self._record(told, records)
+        self._encode(list(self._mail))
         said, self._said = self._said, []
         return said
 
@@ -319,6 +355,9 @@ class Part:
                 self._local.append(envelope)
             else:
                 self._mail.setdefault(key, []).append(envelope)
+        if len(self._records) >= LONGEST_QUEUE:
+            # Not the learner's: where its items end must depend on reports alone.
+            self._encode([key for key in self._mail if key != "learner"])
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
@@ -342,7 +381,7 @@ class Part:
         users = 0 if self.directory is None else self.directory.users
         mechanism = self._scenario.mechanism
         each = 5 if mechanism.exchange == "pull" else ATTEMPTS * (8 + mechanism.relays)
-        return MOST_REFUSED + each * mechanism.rounds * users
+        return MOST_REFUSED + each * self._rounds * users
 
     def knows(self, key: str, directory: Directory) -> None:
         """Take the directory from the coordinator."""
@@ -363,6 +402,7 @@ class Part:
 
     def end(self, key: str, item: Ended) -> None:
         self.only(key, "coordinator")
+        self.ended = True
         kind = {1: CheckError, 2: RequestError, 3: RunError}[item.status]
         raise kind(f"the coordinator ended the run: {item.reason}")
 
@@ -426,6 +466,14 @@ class Part:
     def _work_off(self) -> None:
         while self._local:
             self._act(self._local.popleft())
+
+    def _encode(self, keys: list[str]) -> None:
+        """What was traced so far, and sent to these peers, becomes items, each peer's in order."""
+        for key in keys:
+            self._seal(key)
+        records, self._records = self._records, []
+        told = 0.0 if self.directory is None else max(0.0, self.now - self.directory.started)
+        self._record(told, records)
 
     def _seal(self, key: str) -> None:
         envelopes = self._mail.pop(key, None)

@@ -13,7 +13,7 @@ from p2p_labeldp.deployment.enrolment import enrol
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
-from p2p_labeldp.deployment.parts import require_schema
+from p2p_labeldp.deployment.parts import require_role, require_schema
 from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.scenario import Scenario
@@ -31,6 +31,7 @@ def run_node(
     """
     settings = scenario.deployment
     logger = Logger(role)
+    require_role(role, scenario)
     try:
         mine = _own_rows(role, scenario, rows, test)  # before anyone hears of this node
         if role == "users" and settings.join:

@@ -16,25 +16,35 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from p2p_labeldp.adversaries.install import colluding, misbehaving, present
 from p2p_labeldp.audit.folder import CARD, MANIFEST, SUMMARY
 from p2p_labeldp.data.dataset import Dataset
 from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.learning import Known, Left, Write
+from p2p_labeldp.deployment.misbehaving import assignments_of
 from p2p_labeldp.deployment.places import named
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.learning import Model
 from p2p_labeldp.learning.model_file import FILE as MODEL
+from p2p_labeldp.mechanisms import Holder, mechanism_of
 from p2p_labeldp.privacy import Exchange, Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, Table, guarantees, headline
+from p2p_labeldp.runs.guarantees import (
+    Circumstances,
+    Table,
+    cluster_sizes,
+    colluders_by_size,
+    guarantees,
+    headline,
+)
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, stated, write_results
-from p2p_labeldp.runs.summary import Summary
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.runs.summary import Adversary, Summary
+from p2p_labeldp.scenario import MECHANISMS, Scenario
 from p2p_labeldp.scenario import replace as changed
 
 NEARLY = 0.98
@@ -50,10 +60,8 @@ def writer(out: Path, scenario: Scenario, test: Rows | None, disk: Disk) -> Writ
     def write(outcome: Outcome, facts: Facts, directory: Directory, seconds: float, known: Known) -> Left:
         place = named(out, directory.run)
         if _run_of(place) != directory.run:
-            final = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0, privacy__delta=facts.delta)
-            sizes = np.bincount(outcome.clusters[outcome.clusters >= 0]).tolist()
-            resolved = resolve(final, labels=directory.labels, users=directory.users, sizes=sizes)
-            resolved = replace(resolved, target=scenario.mechanism.epsilon or None)
+            resolved = _resolved(scenario, outcome, facts, directory)
+            final = resolved.scenario
             dataset = _blind(scenario, known, test)
             summary, model = deployed_summary(resolved, dataset, known, outcome, facts, directory, seconds, str(place))
             if place.is_dir() and not any(place.iterdir()):
@@ -65,6 +73,20 @@ def writer(out: Path, scenario: Scenario, test: Rows | None, disk: Disk) -> Writ
         return left_in(place)
 
     return write
+
+
+def _resolved(scenario: Scenario, outcome: Outcome, facts: Facts, directory: Directory) -> Resolved:
+    """The scenario resolved for those who took part; flips that follow from clusters are those that hosts were told."""
+    given, reads = scenario, MECHANISMS[scenario.mechanism.kind]
+    counted = outcome.clusters[outcome.clusters >= 0]
+    if reads.by_cluster:
+        given = changed(scenario, mechanism__alpha=facts.alpha, mechanism__epsilon=0.0, privacy__delta=facts.delta)
+        if mechanism_of(scenario.mechanism.kind).holder is Holder.SHUFFLER:
+            # A label hides among those that came, be it that others were lost on the way.
+            counted = outcome.clusters[outcome.rounds[0][0]]
+    sizes = np.bincount(counted[counted >= 0]).tolist()
+    found = resolve(given, labels=directory.labels, users=directory.users, sizes=sizes)
+    return replace(found, target=scenario.mechanism.epsilon or None)
 
 
 def left_in(place: Path) -> Left:
@@ -118,7 +140,17 @@ def deployed_summary(
 ) -> tuple[Summary, Model | None]:
     """As of a simulated run; what needs everyone's true label is null."""
     fitted = learned(resolved, dataset, _described(outcome, known))
-    found = Circumstances.of(outcome, resolved.plan.parameters, resolved.delta)
+    parts = assignments_of(resolved.scenario, directory.users)
+    pooling, parameters = colluding(parts), resolved.plan.parameters
+    found = Circumstances.of(
+        outcome,
+        parameters,
+        resolved.delta,
+        misbehaving=tuple(misbehaving(parts)),
+        colluders=colluders_by_size(outcome.clusters, pooling, cluster_sizes(outcome.clusters, parameters))
+        if pooling
+        else {},
+    )
     table = _privacy(resolved, found, outcome, directory)
     summary = Summary(
         **stated(resolved, outcome.warnings),
@@ -128,7 +160,8 @@ def deployed_summary(
         hosts=len(directory.hosts),
         **fitted.stated(),
         privacy=table,
-        headline=headline(table),
+        headline=headline(table, present(parts)),
+        adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in parts),
         curves=curves(resolved.plan, found, table),
         missing_hosts=tuple(facts.missing_hosts),
         unreached=tuple(facts.unreached),
@@ -141,8 +174,36 @@ def deployed_summary(
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:
     """As of a simulated run, and what a user host sees: the answers that all its users got, and the model."""
     table = guarantees(resolved.plan, found)
-    host = _seen_by_a_host(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
+    if found.misbehaving:  # no more is counted on than against whoever sees everything
+        return table | {View.USER_HOST: msgspec.structs.replace(table[View.AUDITOR], view=View.USER_HOST)}
+    if resolved.plan.holder is Holder.PEERS:
+        host = _seen_by_a_host(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
+    elif resolved.plan.holder is Holder.SHUFFLER:
+        host = _seen_beside_a_shuffler(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
+    else:  # of others' labels no more than the model, or the learner's priors, tells
+        stated = resolved.plan.stated
+        host = msgspec.structs.replace(stated, view=View.USER_HOST, method="upper_bound", own_users=0)
     return table | {View.USER_HOST: host}
+
+
+def _seen_beside_a_shuffler(
+    outcome: Outcome, parameters: Parameters, learner: Guarantee, directory: Directory
+) -> Guarantee:
+    """The model is made from shuffled labels, and a host knows its own users': others hide among the rest."""
+    worst = msgspec.structs.replace(learner, view=View.USER_HOST, own_users=0)
+    came = outcome.rounds[0][0]
+    sizes = np.bincount(outcome.clusters[came])
+    for holder in directory.hosts:
+        mine = came[(holder.first <= came) & (came < holder.last)]
+        own = np.bincount(outcome.clusters[mine], minlength=len(sizes))
+        cases = set(zip(sizes.tolist(), own.tolist(), strict=True))
+        for size, known in sorted((n, a) for n, a in cases if 0 < a < n):
+            rest = account(View.SHUFFLE, parameters, cluster_size=size - known, thorough=False)
+            found = rest.get_epsilon(learner.delta)
+            if found.epsilon > worst.epsilon:
+                facts = {"epsilon": found.epsilon, "method": found.method, "reason": found.reason}
+                worst = msgspec.structs.replace(worst, cluster_size=size, own_users=known, **facts)
+    return worst
 
 
 def _seen_by_a_host(outcome: Outcome, parameters: Parameters, learner: Guarantee, directory: Directory) -> Guarantee:

@@ -1,8 +1,9 @@
 """A user host's part: it carries its own users, and speaks for nobody else.
 
 It has rows of its own and no others. Features are public: the coordinator gets them in hellos, the learner as they are.
-Labels leave it flipped, in answers to the users of the same clusters, or not at all. Where the scenario asks for an
-epsilon the coordinator works out the flips, since it alone knows all clusters; the host believes it only after its own
+Labels leave it flipped, in answers to the users of the same clusters, or not at all; in mechanisms without an exchange
+they go to whom these trust with them, flipped or as they are. Where the scenario asks for an epsilon that depends on
+clusters the coordinator works out the flips, since it alone knows all of them; the host believes it only after its own
 account of the clusters it has users in.
 """
 
@@ -12,15 +13,17 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.rows import Rows
+from p2p_labeldp.deployment.certified import HostSignatures, SigningKey
 from p2p_labeldp.deployment.items import (
     Away,
     Begin,
+    Certificates,
     Declined,
     Directory,
     Ended,
@@ -37,10 +40,10 @@ from p2p_labeldp.deployment.items import (
     encode_examples,
     encode_stuck,
 )
-from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.parts import SINGLES, Log, Part, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.plan import LARGEST_DELTA
+from p2p_labeldp.mechanisms.plan import LARGEST_DELTA, Holder, Plan
 from p2p_labeldp.privacy import Exchange, Parameters, View, account
 from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.host import Host
@@ -65,8 +68,13 @@ from p2p_labeldp.protocol.messages import (
     Round,
 )
 from p2p_labeldp.protocol.mixing_host import MixingHost
+from p2p_labeldp.protocol.responder import Responder
+from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import MECHANISMS, Scenario
+
+if TYPE_CHECKING:
+    from p2p_labeldp.deployment.misbehaving import Pool
 
 LARGEST_RESULT = 1 << 30
 """Bytes of a file that the learner may hand over."""
@@ -86,13 +94,24 @@ class UsersPart(Part):
         log: Log,
         scenario: Scenario,
         rows: Rows,
-        parameters: Parameters,
+        plan: Plan,
         coins: Coins,
         keep: Keep | None = None,
+        signing: SigningKey | None = None,
+        keep_pool: Callable[[bytes], None] | None = None,
     ) -> None:
-        """``keep`` is None where the host does not ask for the model."""
+        """``plan`` is what is known before there are clusters.
+
+        ``keep`` is None where the host does not ask for the model, ``signing`` where nothing is signed. ``keep_pool``
+        takes what colluders among its users know, where the scenario has such.
+        """
         super().__init__(key, log, scenario)
-        self._parameters = parameters
+        self._plan = plan
+        self._parameters = plan.parameters
+        # Whether the flips for an epsilon are the coordinator's to work out: it alone knows the clusters.
+        self._told_noise = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
+        self._keep_pool = keep_pool
+        self._pool: Pool | None = None
         self._rows: Rows | None = rows
         self._count = len(rows)
         if scenario.clusters.method == "given" and rows.clusters is None:
@@ -104,6 +123,8 @@ class UsersPart(Part):
         self._kept = keep is None
         self._dismissed = False
         self._coins = coins
+        self._signing = signing
+        self._signatures: HostSignatures | None = None
         self._begun = False
         self._noise: Noise | None = None
         self._quiet = False
@@ -123,7 +144,7 @@ class UsersPart(Part):
     def join(self, address: str, now: float) -> None:
         """The first thing a host says."""
         self._step(self.clock + 1, now)
-        self.say("coordinator", Join(address, self._count))
+        self.say("coordinator", Join(address, self._count, b"" if self._signing is None else self._signing.chain))
 
     @property
     def waits_for(self) -> str:
@@ -188,6 +209,11 @@ class UsersPart(Part):
         elif type(item) is Begin:
             self.only(key, "coordinator")
             self._begin()
+        elif type(item) is Certificates:
+            self.only(key, "coordinator")
+            if self._signatures is None or self._begun:
+                raise Refused(Fault.OUT_OF_ORDER, "nobody asked for certificates now")
+            self._signatures.take(item)
         elif type(item) is Noise:
             self.only(key, "coordinator")
             self._take_noise(item)
@@ -200,6 +226,7 @@ class UsersPart(Part):
         elif type(item) is Over:
             self.only(key, "coordinator")
             self._dismissed, self.over = True, self._kept
+            self._write_pool()
         else:
             super().hear(key, name, item)
 
@@ -209,12 +236,14 @@ class UsersPart(Part):
     def receive(self, envelope: Envelope) -> Iterable[Outgoing]:
         if self.host is None:
             raise Refused(Fault.OUT_OF_ORDER, "this host has no share yet")
+        if self._pool is not None and not 0 <= envelope.sender - self._first < len(self.users):
+            self._pool.note(envelope.sender, envelope.receiver, envelope.message)
         if envelope.receiver == HOST:
             for sender, receiver, message in self.host.receive(envelope.sender, envelope.message):
                 self.send(sender, receiver, message)
             if type(envelope.message) in (Round, Goodbye):
                 self._release()
-            elif type(envelope.message) is Roster:
+            elif type(envelope.message) is Roster and self._plan.holder is Holder.PEERS:
                 self._dial_members(np.frombuffer(envelope.message.members, dtype="<i8"))
             return ()
         if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
@@ -246,6 +275,8 @@ class UsersPart(Part):
             self._stuck.get(message.round, {}).pop(sender, None)
             self._tell_if_all(message.round)
         else:
+            if self._pool is not None:
+                self._pool.note(sender, receiver, message)
             super().send(sender, receiver, message)
             if type(message) is Ask and self._gone and message.round > self._told:
                 self._note_stuck(sender, receiver, message.round)
@@ -318,10 +349,15 @@ class UsersPart(Part):
             raise RunError("the coordinator's features and labels are not those of the schema")
         self._first = mine.first
         labels = enumerate(rows.labels.tolist(), mine.first)
-        if self._parameters.exchange == Exchange.MIXED:
+        if self._plan.holder is not Holder.PEERS:
+            self.host = Host(self._parameters, self._coins, mine.first, mine.last)
+            self.users = self._submitters(labels, self.host)
+        elif self._parameters.exchange == Exchange.MIXED:
             from p2p_labeldp.protocol.onions import Onions  # a host that needs none of it stays small
 
-            host = MixingHost(self._parameters, self._coins, mine.first, mine.last, Onions())
+            assert self._signing is not None
+            self._signatures = HostSignatures(self._signing, self.shares)
+            host = MixingHost(self._parameters, self._coins, mine.first, mine.last, Onions(), self._signatures)
             host.run = self.directory.run
             members = [Depositor(user, label, host) for user, label in labels]
             host.member = lambda user: members[user - mine.first]
@@ -329,6 +365,8 @@ class UsersPart(Part):
         else:
             self.host = Host(self._parameters, self._coins, mine.first, mine.last)
             self.users = [User(user, label, self.host) for user, label in labels]
+        if self._scenario.adversaries:
+            self._misbehave(rows)
         self.host.defend(self._scenario.defences, self._scenario.clusters)
         self.log("share", first=mine.first, last=mine.last, hosts=len(self.shares.hosts))
         if self._scenario.clusters.method == "given":
@@ -341,12 +379,35 @@ class UsersPart(Part):
         self.say("coordinator", Ready(rows.person_rows))
         self._rows = None
 
+    def _misbehave(self, rows: Rows) -> None:
+        """Put the scenario's adversaries into the places of some users."""
+        from p2p_labeldp.deployment.misbehaving import Pool, assignments_of, misbehaving_users
+
+        assert self.host is not None
+        assert self.directory is not None
+        found = assignments_of(self._scenario, self.directory.users)
+        self.users = misbehaving_users(self._scenario, found, self.users, self.host, rows.features, rows.claims)
+        self._pool = Pool.of(found, self.users)
+
+    def _write_pool(self) -> None:
+        if self._pool is not None and self._keep_pool is not None:
+            self._pool.toss(self._coins, self._rounds, self._first, self._first + len(self.users))
+            self._keep_pool(self._pool.to_json(run=self.run))
+
+    def _submitters(self, labels: Iterable[tuple[int, int]], host: Host) -> list[User]:
+        """Users who hand their labels over: of mechanisms in which nobody asks anybody."""
+        stages, receiver = self._plan.stages, SINGLES[self._plan.holder.value]
+        if stages is None:
+            return [Submitter(user, label, host, receiver) for user, label in labels]
+        return [Responder(user, label, host, stages) for user, label in labels]
+
     def _begin(self) -> None:
         if self._begun or self.shares is None:
             raise Refused(Fault.OUT_OF_ORDER, "the host has begun, or has no share")
         self._begun = True
         deployment = self._scenario.deployment
-        self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
+        between = gatherer_of(self._scenario)
+        self.dials |= {name: getattr(deployment, name) for name in ("learner", "auditor", between)}
         for part in encode_examples(self._first, self._features):
             self.say("learner", part)
         if not self._kept:
@@ -377,8 +438,7 @@ class UsersPart(Part):
                 self.dials[holder.key] = holder.address
 
     def _take_noise(self, noise: Noise) -> None:
-        asked = self._scenario.mechanism.epsilon
-        if self.host is None or self._noise is not None or asked == 0:
+        if self.host is None or self._noise is not None or not self._told_noise:
             raise Refused(Fault.OUT_OF_ORDER, "nobody asked for noise now")
         delta = self._scenario.privacy.delta
         if delta and noise.delta != delta:
@@ -391,12 +451,13 @@ class UsersPart(Part):
     def _check_noise(self, assignment: Assignment) -> None:
         """Before a user's label is flipped: is it flipped often enough for the cluster she was put into?"""
         mechanism = self._scenario.mechanism
-        if mechanism.epsilon == 0 or assignment.size < self._parameters.minimum_size:
+        if not self._told_noise or assignment.size < self._parameters.minimum_size:
             return
         if self._noise is None:
             raise Refused(Fault.OUT_OF_ORDER, "the flips are not known yet")
         assert self.host is not None
-        spent = _spent(assignment.size, self.host.parameters, self._noise.delta)
+        view = View.LEARNER if self._plan.holder is Holder.PEERS else View.SHUFFLE
+        spent = _spent(view, assignment.size, self.host.parameters, self._noise.delta)
         if spent > mechanism.epsilon * (1 + 1e-9):
             raise RunError(
                 f"the coordinator's alpha {self._noise.alpha:g} would spend epsilon {spent:.4g} in a cluster of "
@@ -411,5 +472,5 @@ def _digests(persons: Sequence[str], run: str) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=4096)
-def _spent(size: int, parameters: Parameters, delta: float) -> float:
-    return account(View.LEARNER, parameters, cluster_size=size, thorough=False).get_epsilon(delta).epsilon
+def _spent(view: View, size: int, parameters: Parameters, delta: float) -> float:
+    return account(view, parameters, cluster_size=size, thorough=False).get_epsilon(delta).epsilon

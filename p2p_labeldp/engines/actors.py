@@ -23,7 +23,7 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms import Coins, Holder, Plan, PriorOf, Randomness
 from p2p_labeldp.network.faults import Faults
-from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
+from p2p_labeldp.network.memory import Mailbox, MemoryNetwork, OnBatch
 from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.auditor import Auditor, Record
@@ -84,7 +84,7 @@ class Simulation:
         faults: Faults | None = None,
         cipher: Cipher | None = None,
         write: Callable[[bytes], object] = lambda _: None,
-        on_batch: Callable[[int], None] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> None:
         count = len(population.labels)
         parameters = plan.parameters
@@ -113,7 +113,7 @@ class Simulation:
             host.member = lambda user: cast(Depositor, self.users[user])
             self.host: Host = host
             self.users = [Depositor(i, label, host) for i, label in labels]
-            mixing = Mixing(host.cipher, host.secrets, parameters.relays, parameters.minimum_size)
+            mixing = Mixing(host.cipher, host.signatures, host.secrets, parameters.relays, parameters.minimum_size)
         elif receiver is None:
             self.host = Host(parameters, coins, 0, count)
             self.users = [User(i, label, self.host) for i, label in labels]

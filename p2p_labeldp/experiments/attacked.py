@@ -103,8 +103,6 @@ def _measured(context: Context, part: Assignment) -> Row:
         return _pushed(context, part)
     if measured is Measured.PLAYED:
         return _active(context, part)
-    if measured is Measured.WATCHED and context.parameters.exchange == Exchange.MIXED:
-        return {"note": "looks on; what it may learn stands in the table of guarantees"}
     if measured is Measured.WATCHED:
         return _watched(context, part, view) if view is not None else {"note": "sees no label and no report"}
     missing = len(context.outcome.missing)
@@ -152,7 +150,8 @@ def _passive(context: Context, part: Assignment, view: View, size: int, colluder
     if size < max(1, context.parameters.minimum_size):
         return {"note": "there is nobody to see: all abstained, or none shares a cluster with them"}
     parameters = dataclasses.replace(context.parameters, minimum_size=1)
-    trials = min(TRIALS, max(FEWEST, 4_000_000 // size))
+    users = 4_000_000 if parameters.exchange == Exchange.PULL else 400_000  # who relays is worked out user by user
+    trials = min(TRIALS, max(FEWEST, users // size))
     game = Game(view, size, parameters, trials, context.seed, colluders)
     others = (*SIMPLE, *(attack.name for attack in adversary_of(part.entry).attacks))
     results = play_each(game, (OPTIMAL, *others))

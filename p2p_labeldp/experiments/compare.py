@@ -2,8 +2,11 @@
 
 A comparison is a sweep over ``mechanism.kind``, its options and ``mechanism.epsilon`` (or ``clusters.count``), so that
 it resumes, runs on workers or a cluster, and each of its rows is what ``run --engine vectorized`` gives with that row's
-settings and seed. ``data.seed`` is fixed: the users, the test examples and the clusters are the same in all rows,
-and trials differ by the mechanism's coins alone.
+settings and seed.
+
+**Trials.** A trial has one seed for everyone: the same test split and the same coins in all settings, so that what
+differs between them is theirs (a paired sweep). With ``data.seed`` in the scenario, as in the paper's figure, users,
+test examples and clusters are the same in all rows, and each row has coins of its own.
 
 **As printed.** The paper's corollary sets sigma = 1/epsilon and lambda = 1 / (1 + (e^epsilon - 1) tau) and names the
 result epsilon. By the corrected account it costs 3 epsilon (2 epsilon by the paper's own theorem). It is compared under
@@ -22,7 +25,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Plan
 from p2p_labeldp.experiments.sweeps.plan import seeded
 from p2p_labeldp.privacy import View
-from p2p_labeldp.scenario import MECHANISMS, Scenario, check_override, replace
+from p2p_labeldp.scenario import MECHANISMS, Scenario, check_override
 
 AS_PRINTED = "as_printed"
 COMPARED = (
@@ -33,9 +36,34 @@ EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
 CLUSTER_COUNTS = (10, 30, 100, 300)
 VARIED_EPSILON = 0.5
 """Where the number of clusters is varied instead."""
+ASKED = (
+    "peer_to_peer", "shuffle", "cluster_rr:tau=0.01", "cluster_rr:tau=0.05", "rr_with_prior", "uniform_rr", "lp_2st",
+    "dp_sgd",
+)  # fmt: skip
+"""What is compared where the question is which mechanism, and how many clusters."""
+LADDER, LEAST_MEMBERS, MOST_MEMBERS = (1, 3, 10, 30, 100, 300), 15, 2000
 
 KIND, EPSILON, COUNT = "mechanism.kind", "mechanism.epsilon", "clusters.count"
 SIGMA, LAMBDA, TAU = "mechanism.sigma", "mechanism.lambda", "mechanism.tau"
+
+
+def counts_for(users: int) -> tuple[int, ...]:
+    """Numbers of clusters worth trying, by the number of users alone, which is public.
+
+    >>> counts_for(455), counts_for(4_000), counts_for(40_000)
+    ((1, 3, 10, 30), (3, 10, 30, 100), (30, 100, 300))
+    """
+    fitting = tuple(count for count in LADDER if LEAST_MEMBERS <= users / count <= MOST_MEMBERS)
+    return fitting or (LADDER[-1] if users > MOST_MEMBERS else 1,)
+
+
+def delta_for(users: int) -> float:
+    """One delta for all mechanisms that have one: the largest power of ten below one over the users.
+
+    >>> delta_for(455), delta_for(60_000)
+    (0.001, 1e-05)
+    """
+    return float(f"1e-{len(str(users))}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +79,10 @@ class Curve:
         """As ``--mechanisms`` takes it."""
         said = ",".join(f"{key.partition('.')[2]}={value:g}" for key, value in self.options)
         return f"{self.kind}:{said}" if said else self.kind
+
+    @property
+    def looks_at_clusters(self) -> bool:
+        return self.kind == AS_PRINTED or MECHANISMS[self.kind].clusters
 
     def setting(self, epsilon: float) -> dict[str, Any]:
         """The scenario's keys at one epsilon."""
@@ -97,7 +129,8 @@ def comparison(
 ) -> Plan:
     """The sweep behind a comparison. RequestError, before anything is computed, where a setting cannot be run.
 
-    ``counts``: numbers of clusters to vary; the scenario's own where there are none.
+    ``counts``: numbers of clusters to vary; the scenario's own where there are none. A mechanism that does not look at
+    clusters is run once where trials are paired, since its rows would all be the same.
     """
     for option, values in (("--mechanisms", curves), ("--epsilons", epsilons), ("--counts", counts)):
         if len(set(values)) < len(values):
@@ -109,17 +142,17 @@ def comparison(
         raise RequestError(f"--trials {trials} is not allowed; it must be at least 1")
     if counts and scenario.clusters.method == "given":
         raise RequestError("--vary clusters: clusters.method = given looks for none")
+    paired = scenario.data.seed < 0
     named = [
-        curve.setting(epsilon) | ({COUNT: count} if counts else {})
+        curve.setting(epsilon) | ({COUNT: count} if count else {})
         for curve in curves
-        for count in counts or (0,)
+        for count in (counts if curve.looks_at_clusters or not paired else ()) or (0,)
         for epsilon in epsilons
     ]
     between = dict.fromkeys(key for each in named for key in each if key not in (KIND, EPSILON, COUNT))
     keys = (KIND, *between, EPSILON, *((COUNT,) if counts else ()))
     settings = tuple(tuple(each.get(key) for key in keys) for each in named)
-    fixed = replace(seeded(scenario, "a comparison"), data__seed=scenario.data_seed)
-    plan = Plan(fixed, keys, settings, trials, "vectorized", None)
+    plan = Plan(seeded(scenario, "a comparison"), keys, settings, trials, "vectorized", None, paired)
     plan.require_installed()
     for setting in range(len(settings)):
         plan.scenario_of(setting)
@@ -133,8 +166,8 @@ class Point:
     curve: str
     kind: str
     """The mechanism's, or ``as_printed``."""
-    clusters: int
-    """How many there were asked for."""
+    clusters: int | None
+    """How many there were asked for; None where their number was varied for others alone."""
     epsilon: float
     """Asked for, or named by the paper."""
     spent: float
@@ -164,7 +197,7 @@ def _point(row: Mapping[str, Any], count: int) -> Point:
         if key.startswith("mechanism.") and key not in (KIND, EPSILON) and value is not None
     }
     epsilon, kind = row[EPSILON], row[KIND]
-    if epsilon == 0:  # as printed: only there are sigma and lambda given
+    if epsilon == 0 and SIGMA in options and LAMBDA in options:  # as printed
         kind, epsilon = AS_PRINTED, float(f"{1 / options.pop(SIGMA):.12g}")
         options.pop(LAMBDA)
     view = View.MODEL if row.get(f"epsilon.{View.MODEL}") is not None else View.LEARNER

@@ -31,9 +31,9 @@ from p2p_labeldp.experiments.games import VICTIM, Game
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.plan import default_delta
 from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account_clusters
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.guarantees import COLLUDERS, cluster_sizes
-from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.runs.run import resolve_for
 from p2p_labeldp.runs.summary import read_summary
 from p2p_labeldp.scenario import Scenario, load_scenario

@@ -64,8 +64,8 @@ class Game:
             raise RequestError(
                 f"a cluster of {self.cluster_size} abstains where {self.parameters.minimum_size} are asked for"
             )
-        if self.view == "peer" and self.cluster_size < 2:
-            raise RequestError("the view peer needs a cluster of at least 2: the victim and the peer")
+        if self.view in ("peer", "relay") and self.cluster_size < 2:
+            raise RequestError(f"the view {self.view} needs a cluster of at least 2: the victim and the {self.view}")
         most = self.cluster_size - 1 - self.colluders
         if self.ones is not None and not 0 <= self.ones <= most:
             raise RequestError(f"ones must lie within 0..{most}, the other honest users, not {self.ones}")
@@ -73,7 +73,7 @@ class Game:
     @property
     def members(self) -> range:
         """Places of the adversary's own users."""
-        own = 1 if self.view == "peer" else self.colluders
+        own = 1 if self.view in ("peer", "relay") else self.colluders
         return range(self.cluster_size - own, self.cluster_size)
 
     def bounds(self) -> Bounds:
@@ -200,6 +200,7 @@ def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View
             background={start + place: label for start in starts for place, label in others.items()},
             parameters=parameters,
             coins=coins,
+            true_labels=labels,
         )
 
 

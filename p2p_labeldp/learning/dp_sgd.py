@@ -12,6 +12,12 @@ min(1, C / (||r|| ||z||)), and the sum over a batch is one matrix product.
 clipped gradients gets Gaussian noise of standard deviation ``noise_multiplier`` * C per entry, and is divided by the
 expected batch size, which is public, never by the actual one.
 
+**Steps shrink.** They are of full length for the first half and then fall in a straight line to 0. Each noisy
+gradient so has the weight in the model that it had in the mean of the second half's iterates, which averages noise
+out as well; but gradients are taken at a point that settles. With steps of one length the iterates themselves stay
+far off: where labels are noisy and features many, logits grow so large that the loss is a perceptron's, and accuracy
+falls as epsilon grows. The lengths are fixed beforehand, so that the guarantee is untouched.
+
 What it costs, and under which neighbouring relation, is in ``mechanisms.dp_sgd``. The noise is a double-precision
 normal variate; the guarantee is that of real arithmetic.
 """
@@ -31,10 +37,7 @@ _BLOCK_ENTRIES = 800_000
 def fit_dp_sgd(
     features: Matrix, labels: NDArray[np.integer], label_count: int, plan: Steps, randomness: Randomness
 ) -> SoftmaxModel:
-    """A model that keeps every example to the plan's (epsilon, delta).
-
-    It is the mean of the second half of the iterates, which costs no privacy and averages noise out.
-    """
+    """A model that keeps every example to the plan's (epsilon, delta): where steps that shrink to none end."""
     if features.ndim != 2 or len(features) != len(labels) or not len(features):
         raise ValueError(f"features {features.shape} and labels {labels.shape} must have as many rows, not none")
     if not (labels.min() >= 0 and labels.max() < label_count):
@@ -48,10 +51,8 @@ def _descend(
 ) -> SoftmaxModel:
     count, width = features.shape
     weights = np.zeros((width + 1, label_count))  # the bias is the last row
-    mean = np.zeros_like(weights)
     expected = plan.sampling_rate * count
     deviation = plan.noise_multiplier * plan.clip
-    tail = plan.steps // 2
     rate = plan.rate_for(weights.size, expected)
     for step in range(plan.steps):
         batch = np.flatnonzero(randomness.uniform(count) < plan.sampling_rate)
@@ -60,10 +61,13 @@ def _descend(
             total += randomness.normal(deviation, total.shape)
         slope = total / expected
         slope[:-1] += plan.l2 * weights[:-1]
-        weights -= rate * slope
-        if step >= tail:
-            mean += (weights - mean) / (step - tail + 1)
-    return SoftmaxModel(mean[:-1].T.copy(), mean[-1].copy(), iterations=plan.steps)
+        weights -= rate * pace(step, plan.steps) * slope
+    return SoftmaxModel(weights[:-1].T.copy(), weights[-1].copy(), iterations=plan.steps)
+
+
+def pace(step: int, steps: int) -> float:
+    """The share of the rate that a step takes: all of it for the first half, then less, in a straight line to 0."""
+    return min(1.0, 2 * (1 - step / steps))
 
 
 def clipped_sum(

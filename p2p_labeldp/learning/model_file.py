@@ -1,9 +1,9 @@
 """A fitted model as a file, ``model.npz``: arrays, and how features are made from a row. Nothing in it is executed.
 
 An .npz archive with one member ``about``, JSON as bytes, and the arrays of the model's kind. ``about`` holds the
-version of the format, the kind, the schema with the label column's name, and a SHA-256 of all the rest, so that a file
-that was altered by accident is noticed; whoever alters it on purpose can write a new one, which the digest in a run's
-manifest and model card tells.
+version of the format, the kind, and the schema with the label column's name. The archive's comment, the last thing in
+the file, is a SHA-256 of every byte before it, so that a file that was altered by accident is noticed; whoever alters
+it on purpose can write a new one, which the digest in a run's manifest and model card tells.
 
 The record of a model (``learning.models``) says how it becomes arrays, and arrays a model. A classifier of scikit-learn
 that is named by its class has no such record and leaves no file: formats that hold any object either execute what they
@@ -35,6 +35,7 @@ FILE = "model.npz"
 VERSION = 1
 LARGEST = 1 << 30  # bytes of a file's arrays, unpacked: ten times the largest model of the data sets here
 _ABOUT = "about"
+_SIZE, _DIGITS = 2, 64  # bytes that say how long an archive's comment is, and the comment
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -71,11 +72,16 @@ def write_model(stored: StoredModel) -> bytes:
         "label_column": stored.label_column,
         "schema": msgspec.to_builtins(stored.schema),
     }
-    about["sha256"] = _digest(about, arrays)
     encoded = np.frombuffer(json.dumps(about, allow_nan=False).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **{_ABOUT: encoded}, **arrays)
-    return buffer.getvalue()
+    return sealed(buffer.getvalue())
+
+
+def sealed(archive: bytes) -> bytes:
+    """An archive without a comment, with the digest of all that precedes as its comment."""
+    content = archive[:-_SIZE] + _DIGITS.to_bytes(_SIZE, "little")
+    return content + hashlib.sha256(content).hexdigest().encode()
 
 
 def read_model(path: Path) -> StoredModel:
@@ -106,7 +112,7 @@ def parse_model(content: bytes) -> StoredModel:
     storage = dict(_stored()).get(str(about.get("kind")))
     if storage is None:
         raise RequestError(f"a model of kind {about.get('kind')!r}; this program knows {', '.join(MODELS)}")
-    if about.pop("sha256", None) != _digest(about, arrays):
+    if sealed(content[:-_DIGITS]) != content:
         raise RequestError("the model was altered: its content is not that of its digest")
     try:
         schema = msgspec.convert(about["schema"], Schema)
@@ -116,12 +122,3 @@ def parse_model(content: bytes) -> StoredModel:
         return StoredModel(storage.from_arrays(arrays, len(schema.classes), schema.features), schema, label)
     except (KeyError, ValueError, msgspec.ValidationError) as error:
         raise RequestError(f"not a model that can be used: {error}") from None
-
-
-def _digest(about: dict[str, Any], arrays: Arrays) -> str:
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True, allow_nan=False).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.model_file import FILE, StoredModel, read_model
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 
-_MANIFEST = "manifest.json"
+_MANIFEST, _CARD = "manifest.json", "model-card.md"
 
 
 class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,17 +113,20 @@ def find_model(path: Path) -> Path:
 
 
 def load_model(path: Path | str) -> SavedModel:
-    """The model in a file, or that of a run folder, of whose manifest it must be; nothing in it is executed."""
+    """The model in a file, of which a manifest or a card beside it must be; nothing in it is executed."""
     found = find_model(Path(path))
     stored = read_model(found)
-    manifest = found.with_name(_MANIFEST)
-    if manifest.exists():
+    digest = hashlib.sha256(found.read_bytes()).hexdigest()
+    for name in (_MANIFEST, _CARD):
+        beside = found.with_name(name)
         try:
-            told = json.loads(manifest.read_text(encoding="utf-8")).get("model_sha256")
-        except (OSError, ValueError, AttributeError):
-            raise RequestError(f"{manifest}: cannot be read, so that nobody can tell whether {FILE} is its") from None
-        if told != hashlib.sha256(found.read_bytes()).hexdigest():
-            raise RequestError(f"{found}: the model was altered: {_MANIFEST} beside it names another one")
+            told = beside.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            raise RequestError(f"{beside}: cannot be read, so that nobody can tell whether {FILE} is its") from None
+        if digest not in told:
+            raise RequestError(f"{found}: the model was altered: {name} beside it names another one")
     return SavedModel(stored)
 
 

@@ -76,6 +76,7 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.CURATOR,
     trusts="a curator",
     story="handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
     learner_sees="the noisy labels that the curator releases",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from p2p_labeldp.mechanisms import solve
 from p2p_labeldp.mechanisms.centralized import curated
-from p2p_labeldp.mechanisms.plan import Mechanism, Plan, Request
+from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request
 
 TRUST = "A curator is trusted with every true label; the learner sees noisy labels only."
 
@@ -18,6 +18,7 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.CURATOR,
     trusts="a curator",
     story="handed her true label to a curator, who drew noisy labels from each cluster's noisy shares",
     learner_sees="the noisy labels that the curator releases",

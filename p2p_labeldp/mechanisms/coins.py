@@ -15,6 +15,7 @@ random (faults, adversaries, clustering) has its own stream, see ``streams``.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Protocol
@@ -148,6 +149,17 @@ class SystemRandomness:
         return found.reshape(shape)
 
 
-def randomness_of(coins: CoinsSection, purpose: Purpose) -> Randomness:
-    """The seed's stream for a purpose, or the operating system's randomness."""
-    return SystemRandomness() if coins.source == "system" else SeededRandomness(stream(coins.seed, purpose))
+class ExpandedEntropy:
+    """Bytes from one root that nobody else can guess, the same ones in the same order whenever it is begun anew."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root, self._calls = root, 0
+
+    def __call__(self, size: int) -> bytes:
+        self._calls += 1
+        return hashlib.shake_256(b"p2p_labeldp entropy" + self._calls.to_bytes(8, "big") + self._root).digest(size)
+
+
+def randomness_of(coins: CoinsSection, purpose: Purpose, entropy: Entropy | None = None) -> Randomness:
+    """The seed's stream for a purpose, or the operating system's randomness, of which ``entropy`` may be a part."""
+    return SystemRandomness(entropy) if coins.source == "system" else SeededRandomness(stream(coins.seed, purpose))

@@ -107,6 +107,8 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.LEARNER,
+    stages=2,
     trusts="nobody",
     story="randomised her label by herself and sent it to the learner, half of the users with a prior from the others",
     learner_sees="every noisy label, with its owner",

@@ -45,6 +45,7 @@ class Secret(Enum):
     ORDER = b"order"  # a relay's permutation
     DRAW = b"draw"  # a relay's nonce of the draw
     COORDINATOR = b"coordinator"  # the coordinator's nonce
+    STAMP = b"stamp"  # the key of simulated signatures
 
 
 class Secrets:
@@ -65,16 +66,16 @@ class Secrets:
 
 @runtime_checkable
 class Rooted(Protocol):
-    """Coins that keep a root for secrets besides, so that a node which is restarted has the same ones."""
+    """Coins that keep secrets besides, so that a node which is restarted has the same ones."""
 
-    root: bytes
+    secrets: Secrets
 
 
 def secrets_of(coins: Coins) -> Secrets:
-    """Those that go with the coins: of their seed, of their root, or of the operating system."""
+    """Those that go with the coins: of their seed, their own, or of the operating system."""
     if isinstance(coins, SeededCoins):
         return Secrets(struct.pack("<QQ", coins.seed, int(Purpose.MIXING)))
-    return Secrets(coins.root if isinstance(coins, Rooted) else os.urandom(32))
+    return coins.secrets if isinstance(coins, Rooted) else Secrets(os.urandom(32))
 
 
 def digest(what: bytes, parts: Iterable[bytes]) -> bytes:

@@ -19,7 +19,9 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
-    trusts="the learner, with every true label",
+    holder=Holder.LEARNER,
+    trusts="the learner",
+    trusted="with every true label",
     story="sent her true label to the learner, without any privacy",
     learner_sees="every true label, with its owner",
     colour="#000000",

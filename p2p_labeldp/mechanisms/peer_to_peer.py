@@ -71,7 +71,9 @@ def _stated(found: Flips, request: Request) -> Guarantee:
 MECHANISM = Mechanism(
     TRUST,
     plan,
-    trusts="peers not to collude with the learner",
+    holder=Holder.PEERS,
+    trusts="peers",
+    trusted="not to collude with the learner",
     story="flipped her label and exchanged it within her cluster",
     learner_sees=RECORDS[View.LEARNER].sees,
     colour="#d62728",

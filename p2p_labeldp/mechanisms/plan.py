@@ -167,7 +167,7 @@ class Mechanism:
     trust: str
     plan: Callable[[Request], Plan]
     trusts: str
-    """Whom one must trust, in a few words."""
+    """Whom one must trust, in a word or two."""
     story: str
     """What a user did, as a sentence about her goes on."""
     learner_sees: str
@@ -179,6 +179,14 @@ class Mechanism:
     """What may be set beside epsilon and delta; anything else is refused."""
     default_delta: Callable[[Iterable[int], int], float] = default_delta
     """Of the sizes of clusters and the number of users, where no delta is asked for."""
+    holder: Holder = Holder.LEARNER
+    """Whom users hand their labels to, as its plans say too: known before there is one."""
+    stages: int = 1
+    """Rounds of its own, for each that the scenario asks for."""
+    learns: bool = False
+    """Whether learning is the mechanism: users hand over true labels, and its noise is the learner's alone."""
+    trusted: str = ""
+    """With what, or not to do what."""
     needs: str = ""
     """A module that an extra installs."""
     extra: str = ""

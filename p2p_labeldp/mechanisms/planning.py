@@ -69,13 +69,21 @@ def make_plan(
     asked = float(epsilon) if epsilon else None
     plan = record.plan(Request(kind, labels, distinct, sum(taking_part), asked, float(delta), shared, options))
     outside = added("mechanism", kind)
-    return plan if outside is None else _checked(plan, record, f"plugin {outside.plugin}: mechanism {kind}")
+    if outside is not None:
+        _check(plan, record, f"plugin {outside.plugin}: mechanism {kind}")
+    assert plan.holder is record.holder, f"{kind} hands labels to {plan.holder}, its record says {record.holder}"
+    assert plan.parameters.rounds == shared.rounds * record.stages, f"{kind} has {plan.parameters.rounds} rounds"
+    return plan
 
 
-def _checked(plan: Plan, record: Mechanism, where: str) -> Plan:
+def _check(plan: Plan, record: Mechanism, where: str) -> None:
     """A plugin's plan, as far as what it states can be told from what users and learners will do."""
     if not isinstance(plan, Plan) or plan.trust != record.trust:
         raise RequestError(f"{where}: its plan must be a Plan that trusts whom its record does")
+    if plan.holder is not record.holder:
+        raise RequestError(
+            f"{where}: its plan hands labels to {plan.holder.value}, its record to {record.holder.value}"
+        )
     if plan.stating is None and not {View.LEARNER, View.MODEL} & set(plan.privacy):
         raise RequestError(f"{where}: its plan states no guarantee against the learner, nor of the model")
     if (plan.work is not None) != (plan.holder in (Holder.CURATOR, Holder.SHUFFLER)):
@@ -90,4 +98,3 @@ def _checked(plan: Plan, record: Mechanism, where: str) -> Plan:
                 f"{where}: states epsilon {stated.epsilon:.6g} at delta {stated.delta:g} against the learner, but "
                 f"labels flipped with alpha {plan.parameters.alpha:g} spend {spent:.6g}"
             )
-    return plan

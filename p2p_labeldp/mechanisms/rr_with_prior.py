@@ -125,6 +125,7 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.CURATOR,
     trusts="a curator",
     story="handed her true label to a curator, who randomised it with a prior of her cluster",
     learner_sees="the noisy labels that the curator releases",

@@ -59,6 +59,7 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.SHUFFLER,
     trusts="a shuffler",
     story="flipped her label and handed it to a shuffler, who passed each cluster's labels on in random order",
     learner_sees="each cluster's noisy labels, shuffled",

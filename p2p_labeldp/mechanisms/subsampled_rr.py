@@ -49,6 +49,7 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.LEARNER,
     trusts="nobody",
     story="randomised her label by herself and sent it to the learner with probability theta",
     learner_sees="the noisy labels that users kept, with their owners",

@@ -25,6 +25,7 @@ def plan(request: Request) -> Plan:
 MECHANISM = Mechanism(
     TRUST,
     plan,
+    holder=Holder.LEARNER,
     trusts="nobody",
     story="randomised her label by herself and sent it to the learner",
     learner_sees="every noisy label, with its owner",

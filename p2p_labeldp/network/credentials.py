@@ -19,7 +19,7 @@ from p2p_labeldp.network.words import why
 from p2p_labeldp.protocol.messages import Fault, Refused
 
 REVOKED = "revoked.pem"
-_IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|users):([a-z0-9-]{1,64})")
+_IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|curator|shuffler|users):([a-z0-9-]{1,64})")
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,10 @@ class Away(Rule):
         """When a user does what she would do at ``time`` if she were not down."""
         return self._until[user] if self._down(user, time) else time
 
+    def absences(self, users: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of each user, since and until when; infinite for whoever stays."""
+        return np.frombuffer(self._since)[:users], np.frombuffer(self._until)[:users]
+
     def _down(self, user: int, time: float) -> bool:
         down = self._since[user] <= time < self._until[user]
         self.fired += down
@@ -289,6 +293,14 @@ class Faults:
     def fired(self) -> list[dict[str, Any]]:
         """Every rule, in the scenario's order, with how often it fired."""
         return [{"rule": rule.name, "fired": rule.fired} for rule in self.rules]
+
+    def away(self, time: float) -> tuple[int, int]:
+        """How many users are down at a time, and how many were and are there again."""
+        down = back = np.zeros(self._users, dtype=np.bool_)
+        for rule in self._away:
+            since, until = rule.absences(self._users)
+            down, back = down | ((since <= time) & (time < until)), back | (until <= time)
+        return int(down.sum()), int((back & ~down).sum())
 
     def delivery(self) -> dict[str, int]:
         return {"sent_again": self.sent_again, "duplicates_dropped": self.duplicates, "lost_for_good": self.given_up}

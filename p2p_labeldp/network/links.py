@@ -112,3 +112,8 @@ class Link:
     def restore(self, received: int) -> None:
         """The node found so many items in its journal."""
         self.taken = self.committed = received
+
+    def begin_at(self, made: int) -> None:
+        """So many items were made and acknowledged before the node was started."""
+        assert self.made == 0
+        self.made = self.dropped = made

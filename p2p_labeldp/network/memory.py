@@ -36,6 +36,12 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.streams import KeyedStream
 
 Send = Callable[[int, int, Message], None]
+OnBatch = Callable[[list[Record]], int]
+"""Shown what was sent since it was last asked; says after how many more messages it wants to be asked again.
+
+The run waits until it returns, and virtual time with it: nothing that it does changes what follows. What it is shown is
+no longer there afterwards.
+"""
 _message = itemgetter(4)  # of a record
 
 
@@ -85,7 +91,7 @@ class MemoryNetwork:
         jitter: float = 0.0,
         draws: KeyedStream | None = None,
         faults: Faults | None = None,
-        on_batch: Callable[[int], None] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> None:
         self.now = 0.0
         self.last_time = 0.0
@@ -105,6 +111,8 @@ class MemoryNetwork:
         self._transit: list[tuple[float, int, Record]] = []
         self._waker = Mailbox()
         self._handed_out = 0  # how often messages that were due have been delivered
+        # The message with which the batch is to be written; whoever is shown batches sees the first message at once.
+        self._full = BATCH - 1 if on_batch is None else 0
         self.send: Send = self._slowly if latency or jitter or faults is not None else self._instantly()
         """Trace a message, given its sender and receiver, and set it on its way."""
 
@@ -119,7 +127,7 @@ class MemoryNetwork:
             sent = number()
             record = (sent, self.now, sender, receiver, message)
             note(record)
-            if sent % BATCH == BATCH - 1:
+            if sent >= self._full:
                 flush()
             box = boxes[receiver] if lowest <= receiver < users else None
             if box is None:
@@ -137,7 +145,7 @@ class MemoryNetwork:
         """``send`` where messages take time."""
         record = (next(self._number), self.now, sender, receiver, message)
         self._batch.append(record)
-        if len(self._batch) >= BATCH:
+        if record[0] >= self._full:
             self.flush()
         self._delay(record)
 
@@ -158,8 +166,9 @@ class MemoryNetwork:
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Record that ``receiver`` will not act on what ``sender`` sent her."""
         refusal = Refusal(sender, kind, refused.fault, refused.detail)
-        self._batch.append((next(self._number), self.now, receiver, AUDITOR, refusal))
-        if len(self._batch) >= BATCH:
+        number = next(self._number)
+        self._batch.append((number, self.now, receiver, AUDITOR, refusal))
+        if number >= self._full:
             self.flush()
 
     def flush(self) -> None:
@@ -167,9 +176,8 @@ class MemoryNetwork:
         batch = self._batch
         self.kinds.update(map(type, map(_message, batch)))
         if batch:
-            self.last_time = batch[-1][1]
-            if self._on_batch is not None:
-                self._on_batch(batch[-1][0] + 1)
+            last, self.last_time = batch[-1][:2]
+            self._full = last + (BATCH if self._on_batch is None else self._on_batch(batch))
         self._write(self._auditor.take())
 
     def deliver(self, record: Record) -> None:

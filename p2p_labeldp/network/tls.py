@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -196,6 +196,18 @@ class Transport:
         peer = self._peer(key)
         peer.link.restore(received)
         peer.received = received
+
+    def begin_at(self, key: str, made: int) -> None:
+        """So many items were made for the peer before, and it will not ask for them again."""
+        self._peer(key).link.begin_at(made)
+
+    def made(self) -> dict[str, int]:
+        """By peer, how many items were made for it."""
+        return {key: peer.link.made for key, peer in self._peers.items() if peer.link.made}
+
+    def all_acknowledged(self, made: Mapping[str, int]) -> bool:
+        """Whether every peer has acknowledged so many."""
+        return all(key in self._peers and self._peers[key].link.dropped >= count for key, count in made.items())
 
     def post(self, key: str, clock: int, body: bytes) -> None:
         """Put an item at the end of the stream to a peer. It goes out when there is a connection."""

@@ -43,6 +43,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.sealing import Cipher, Sealed
 from p2p_labeldp.protocol.session import Parts, Session, batch_digest, commitment
+from p2p_labeldp.protocol.signatures import Signatures, signed_twice
 
 
 class Stage(StrEnum):
@@ -74,6 +75,7 @@ class Mixing:
     """What the coordinator knows of the mixed exchange before it begins."""
 
     cipher: Cipher
+    signatures: Signatures
     secrets: Secrets
     """Its own, for its nonces."""
     relays: int
@@ -97,10 +99,12 @@ class Assembly:
         self._waiting = set(members)  # those who may still commit
         self._least, self._relays = mixing.least, mixing.relays
         self._run, self._cipher, self._secrets = mixing.run, mixing.cipher, mixing.secrets
+        self._signatures = mixing.signatures
         self._done: set[int] = set()
         self._mixed = 0  # how many members of this attempt are among them
         self._commitments: dict[int, bytes] = {}
         self._openings: dict[int, bytes] = {}
+        self._signed: dict[int, bytes] = {}  # who opened: her signature
         self._left_out: set[int] = set()  # who did not open: no commitment of theirs is taken any more
         self._session: Session | None = None  # of this attempt
         self._sessions: dict[int, Session] = {}
@@ -130,7 +134,9 @@ class Assembly:
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens with a key that nothing can be sealed for")
         if commitment(*self._name, sender, opening) != self._commitments.get(sender):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens what she did not commit to")
-        self._openings[sender] = opening
+        if len(message.signature) != self._signatures.size:
+            raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens with a signature of another size")
+        self._openings[sender], self._signed[sender] = opening, message.signature
         return self._open_all() if len(self._openings) == len(self._commitments) else ()
 
     def done(self, sender: int) -> Iterable[Outgoing]:
@@ -180,10 +186,11 @@ class Assembly:
         self._halted.add((message.attempt, sender))
         if any(user not in self.members for user in message.named) or len(message.named) > len(session.members):
             raise Refused(Fault.MALFORMED, "a halt names members")
+        if message.evidence and not self._proves(session, message.evidence):
+            raise Refused(Fault.MALFORMED, "evidence that proves nothing")
         about = ", ".join(name_of(user) for user in message.named[:5]) + (" and others" if message.named[5:] else "")
-        self._name_them(
-            f"{name_of(sender)} halts: {message.reason[:200]}" + (f"; may be to blame: {about}" if about else "")
-        )
+        who = "caught, signed by her" if message.evidence else "may be to blame"
+        self._name_them(f"{name_of(sender)} halts: {message.reason[:200]}" + (f"; {who}: {about}" if about else ""))
         running = message.attempt == self.attempt and self.stage == MIXING
         # What a no-go is judged by is still on its way.
         return self._retry() if running and self._refusal is None else ()
@@ -249,18 +256,34 @@ class Assembly:
         ]
 
     def _open_all(self) -> Iterable[Outgoing]:
-        """Everyone has opened: publish it, and work out who the relays are as everyone else does."""
-        self._go(Event.OPENED)
+        """Everyone has opened: publish it, and work out who the relays are as everyone else does.
+
+        Whoever would relay with keys that she has not signed has not opened.
+        """
         members = sorted(self._openings)
-        self._session = Session(self._run, *self._name, self._relays, self._cipher.key_size)
-        self._session.assume(self._openings, self._nonce)
-        self._sessions[self.attempt] = self._session
+        signers = self._signatures.signers(members)
+        session = Session(self._run, *self._name, self._relays, self._cipher.key_size, self._signatures)
+        session.assume(self._openings, self._nonce, signers)
+        unsigned = [
+            user
+            for user in session.relays
+            if not session.signed_keys(user, self._commitments[user], self._signed[user])
+        ]
+        if unsigned:
+            self._name_them(f"{_count(unsigned)} did not sign her keys")
+            self._left_out.update(unsigned)
+            return self._retry()
+        self._go(Event.OPENED)
+        self._session = self._sessions[self.attempt] = session
         self._mixed = len(self._done.intersection(members))
         out: list[Outgoing] = []
         for first, last in _parts(len(members)):
-            opened = b"".join(self._openings[user] for user in members[first:last])
-            out.append((HOST, Opened(*self._name, first, opened, self._nonce)))
+            opened = b"".join(self._openings[user] + self._signed[user] for user in members[first:last])
+            out.append((HOST, Opened(*self._name, first, opened, self._nonce, signers)))
         return out
+
+    def _proves(self, session: Session, evidence: Sequence[bytes]) -> bool:
+        return evidence[0] == session.context and signed_twice(self._signatures, session.relays[-1], evidence)
 
     @property
     def _nonce(self) -> bytes:
@@ -278,8 +301,9 @@ class Assembly:
             if parts.whole is not None and batch_digest(parts.whole) == expected:
                 batches[step] = parts.whole
         last = self._digests.get(len(session.relays) - 1)
-        agreed = last is not None and last.passed == message.shown
-        verdict = judge(sender, message.layers, proved, session.relays, batches, agreed)
+        agreed = last is not None and last.passed == message.digest
+        shown = session.showed(message.digest, message.shown)
+        verdict = judge(sender, message.layers, proved, session.relays, batches, agreed, shown)
         who = f"caught: {_names(verdict.caught)}" if verdict.caught else f"one of them: {_names(verdict.disputed)}"
         self._name_them(f"{verdict.why} ({who})")
         return self._retry()
@@ -292,7 +316,7 @@ class Assembly:
         self.attempt += 1
         # Everyone commits afresh but those who did not open.
         self._waiting = set(self.members) - self._left_out
-        self._commitments, self._openings, self._digests, self._shown = {}, {}, {}, {}
+        self._commitments, self._openings, self._signed, self._digests, self._shown = {}, {}, {}, {}, {}
         self._session = self._refusal = None
         return [(HOST, stop)]
 

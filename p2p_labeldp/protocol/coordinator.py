@@ -161,6 +161,13 @@ class Coordinator:
         """How many users have not been heard from in the present stage."""
         return self._awaited
 
+    def filled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each cluster, how many users have said that they are done with the latest round, and how many it has."""
+        clusters = self.clusters[self._present]
+        sizes = np.bincount(clusters)
+        heard = np.frombuffer(self._heard, dtype=np.uint8)[self._present] != _UNHEARD
+        return np.bincount(clusters[heard], minlength=len(sizes)), sizes
+
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
         handler = _HANDLERS.get(type(message))
         if handler is None or not 0 <= sender < self.users:

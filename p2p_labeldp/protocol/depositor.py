@@ -46,7 +46,8 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.relay import Relay
 from p2p_labeldp.protocol.sealing import Cipher, Sealed
-from p2p_labeldp.protocol.session import Session, batch_digest, commitment
+from p2p_labeldp.protocol.session import Session, commitment, keys_statement
+from p2p_labeldp.protocol.signatures import SIGNED_GO
 from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, WAITING, User
 
 
@@ -89,7 +90,7 @@ _FOR_RELAYS = frozenset((Deposit, Batch, Go, NoGo, Unlock, Reveal))
 class Share:
     """A member's share in one attempt: her step, her secrets, her packet."""
 
-    __slots__ = ("attempt", "inner", "nonce", "opening", "outer", "sealed", "session", "step")
+    __slots__ = ("attempt", "commitment", "inner", "nonce", "opening", "outer", "sealed", "session", "step")
 
     def __init__(self, attempt: int, secret: bytes, cipher: Cipher) -> None:
         self.attempt = attempt
@@ -98,6 +99,8 @@ class Share:
         self.outer = cipher.secret_key(secret[NONCE:], b"outer")
         self.inner = cipher.secret_key(secret[NONCE:], b"inner")
         self.opening = self.nonce + cipher.public_key(self.outer) + cipher.public_key(self.inner)
+        self.commitment = b""
+        """To the opening."""
         self.session: Session | None = None
         self.sealed: Sealed | None = None
 
@@ -159,7 +162,8 @@ class Depositor(User):
         host = self.host
         secret = host.secrets.of(Secret.MEMBER, self.round, attempt, self.id)
         share = self._share = Share(attempt, secret, host.cipher)
-        return COORDINATOR, Commit(self.round, attempt, commitment(*self._name(share), self.id, share.opening))
+        share.commitment = commitment(*self._name(share), self.id, share.opening)
+        return COORDINATOR, Commit(self.round, attempt, share.commitment)
 
     def _name(self, share: Share) -> tuple[int, int, int]:
         return self.round, self.cluster, share.attempt
@@ -173,12 +177,14 @@ class Depositor(User):
         if share is None or place is None:
             return ()  # too late: the attempt is made without her
         opening = share.opening
-        if session.commitment_at(place) != commitment(*session.name, self.id, opening):
+        if session.commitment_at(place) != share.commitment:
             raise Refused(Fault.MALFORMED, f"the commitment of user {self.id} is not hers")
         share.session = session
         share.go(OPENS)
         half = NONCE + self.host.cipher.key_size
-        return ((COORDINATOR, Open(self.round, share.attempt, share.nonce, opening[NONCE:half], opening[half:])),)
+        signature = self.host.signatures.sign(self.id, keys_statement(self.id, share.commitment, session.run))
+        keys = opening[NONCE:half], opening[half:]
+        return ((COORDINATOR, Open(self.round, share.attempt, share.nonce, *keys, signature)),)
 
     def deposits(self, session: Session) -> Sequence[Outgoing]:
         """The relays are known: she seals her noisy label and sends it to the first; if she is one, she begins."""
@@ -211,11 +217,12 @@ class Depositor(User):
         assert share.sealed is not None
         if session.distinct and share.sealed.layers[-1] in session.found:
             share.go(AGREES)
-            go = Go(session.round, session.attempt, session.digest)
+            signature = self.host.signatures.sign(self.id, session.statement(SIGNED_GO, self.id, session.digest))
+            go = Go(session.round, session.attempt, session.digest, session.proof, signature)
             out: list[Outgoing] = [(relay, go) for relay in session.relays]
         else:
             share.go(REFUSES)
-            missing = NoGo(self.round, share.attempt, batch_digest(session.batch), *share.sealed)
+            missing = NoGo(self.round, share.attempt, session.digest, session.proof, *share.sealed)
             out = [(to, missing) for to in (COORDINATOR, *session.relays)]
         share.sealed = None
         if self.relay is not None and self.relay.session is session:

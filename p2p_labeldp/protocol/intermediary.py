@@ -63,7 +63,8 @@ class Intermediary:
         self.stage = Stage.GATHERING
         self._work = work
         self._handed = Collection(users, labels, 0)
-        self._clusters: Labels = np.full(users, _UNKNOWN, dtype=np.int64)
+        self.clusters: Labels = np.full(users, _UNKNOWN, dtype=np.int64)
+        """Each user's cluster, below 0 where it is not known."""
         self._limits = (closing_limit, submit_limit, submit_limit)
 
     @property
@@ -94,7 +95,7 @@ class Intermediary:
         if self.stage is not Stage.CLOSED or not self._handed.complete:
             return refusals
         users, _ = self._handed.counting()
-        return refusals if (self._clusters[users] == _UNKNOWN).any() else self._pass_on(refusals)
+        return refusals if (self.clusters[users] == _UNKNOWN).any() else self._pass_on(refusals)
 
     def expire(self) -> Iterable[Outgoing]:
         """Go on with what there is: some labels were lost on the way."""
@@ -112,14 +113,14 @@ class Intermediary:
         members = np.frombuffer(part.members[: len(part.members) // 8 * 8], dtype="<i8")
         if len(part.members) % 8 or len(members) == 0 or members.min() < 0 or members.max() >= self.users:
             raise Refused(Fault.MALFORMED, "a roster lists user ids, 8 bytes each")
-        self._clusters[members] = part.cluster
+        self.clusters[members] = part.cluster
 
     def _pass_on(self, refusals: list[Outgoing]) -> Iterator[Outgoing]:
         self._go(Stage.PASSED_ON)
         users, labels = self._handed.counting()
-        known = self._clusters[users] != _UNKNOWN
+        known = self.clusters[users] != _UNKNOWN
         users, labels = users[known], labels[known]
-        return self._results(refusals, *self._work(users, labels, self._clusters[users]))
+        return self._results(refusals, *self._work(users, labels, self.clusters[users]))
 
     def _results(
         self, refusals: list[Outgoing], users: Labels, labels: Labels, shares: NDArray[np.float64] | None

@@ -93,7 +93,7 @@ class Learner:
         if kind is Report and self._teller == COORDINATOR:
             assert isinstance(message, Report)
             self._take(sender, message.round, message.label)
-            return self._priors()
+            return self.priors()
         if kind is Release and sender == self._teller != COORDINATOR:
             assert isinstance(message, Release)
             self._take(message.user, 0, message.label)
@@ -136,14 +136,18 @@ class Learner:
         kind = "report" if self._teller == COORDINATOR else "release"
         reason = f"does not count in round {message.round}"
         refusals = [(AUDITOR, Refusal(user, kind, Fault.OUT_OF_ORDER, reason)) for user in left_out]
-        return [*refusals, *self._priors()]
+        return [*refusals, *self.priors()]
 
-    def _priors(self) -> Sequence[Outgoing]:
+    @property
+    def priors_due(self) -> bool:
+        """Whether the first of two stages is complete, and nobody was told what came of it."""
+        return self._prior_of is not None and self.prior is None and self._collected[0].complete
+
+    def priors(self) -> Sequence[Outgoing]:
         """What the others are told, when the first stage is complete: all at once, so that times tell nothing."""
-        first = self._collected[0]
-        if self._prior_of is None or self.prior is not None or not first.complete:
+        if self._prior_of is None or not self.priors_due:
             return ()
-        users, labels = first.counting()
+        users, labels = self._collected[0].counting()
         self.prior = told_to_others(users, self._prior_of(users, labels))
         rows = self.prior.astype("<f8")
         others = np.setdiff1d(np.arange(self.users), users, assume_unique=True)

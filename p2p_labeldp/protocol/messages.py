@@ -19,7 +19,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 3
+from p2p_labeldp.privacy import Exchange
+
+VERSION = 4
 
 COORDINATOR, LEARNER, AUDITOR, HOST, CURATOR, SHUFFLER = -1, -2, -3, -4, -5, -6
 PARTIES = {
@@ -36,7 +38,7 @@ CLOSED_PART = 1 << 16  # bytes of a bitmap, one bit for each user: half a millio
 MAX_FRAME = 1 << 20  # bytes; a roster part is the largest message and takes half of it
 
 ATTEMPTS = 3  # draws of relays in a round at most: each is a chance for colluders that all relays are theirs
-SESSION_PART = 1 << 12  # members per part of what an attempt publishes: 80 bytes for each of them, 320 KiB
+SESSION_PART = 1 << 12  # members per part of what an attempt publishes: 144 bytes for each of them, 576 KiB
 BATCH_BYTES = 1 << 19  # of packets per part of a batch; a packet takes 98 bytes for one relay, 3 KiB for 32
 
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  # user ids, places and sizes
@@ -46,7 +48,7 @@ Label = Annotated[int, msgspec.Meta(ge=0, lt=MAX_LABELS)]
 Attempt = Annotated[int, msgspec.Meta(ge=0, lt=16)]
 Step = Annotated[int, msgspec.Meta(ge=0, le=64)]
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-Short = Annotated[bytes, msgspec.Meta(max_length=64)]  # a nonce or a key
+Short = Annotated[bytes, msgspec.Meta(max_length=64)]  # a nonce, a key or a signature
 Outcome = Literal["reported", "dropped", "abstained"]
 
 
@@ -106,6 +108,11 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unk
     """One such message in words, where its kind does not say it all; ``{label}`` and the like stand for its fields."""
     counterpart: ClassVar[str | None] = None
     """Of a question and its answer, the kind of the other one."""
+    exchanges: ClassVar[tuple[Exchange, ...]] = tuple(Exchange)
+    """Which exchanges of Algorithm 2 have it; other mechanisms have messages of their own."""
+    once: ClassVar[bool] = False
+    """Whether all there is to audit is that nobody says it twice to one receiver, in a round if it has one; other
+    messages have a rule in ``audit.invariants``."""
 
 
 class Hello(Message, frozen=True, tag="hello"):
@@ -119,7 +126,7 @@ class Hello(Message, frozen=True, tag="hello"):
 
 class Roster(Message, frozen=True, tag="roster"):
     senders = (COORDINATOR,)
-    receivers = (HOST,)
+    receivers = (HOST, CURATOR, SHUFFLER)
     purpose = "the coordinator lists a cluster's members"
 
     cluster: Index
@@ -164,6 +171,7 @@ class Ask(Message, frozen=True, tag="ask"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a user asks one of her cluster"
+    exchanges = (Exchange.PULL,)
     says = "question"
     counterpart = "answer"
 
@@ -174,6 +182,7 @@ class Answer(Message, frozen=True, tag="answer"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "she is told a noisy label"
+    exchanges = (Exchange.PULL,)
     says = "answer “{label}”"
     counterpart = "ask"
 
@@ -195,6 +204,7 @@ class Submit(Message, frozen=True, tag="submit"):
     senders = (USER,)
     receivers = (CURATOR, SHUFFLER)
     purpose = "a user hands her label over"
+    exchanges = ()
     says = "label “{label}” handed over"
 
     label: Label
@@ -204,6 +214,7 @@ class Release(Message, frozen=True, tag="release"):
     senders = (CURATOR, SHUFFLER)
     receivers = (LEARNER,)
     purpose = "a curator or shuffler passes a noisy label on"
+    exchanges = ()
     says = "label “{label}” released for user {user}"
 
     user: Index
@@ -223,8 +234,8 @@ class Done(Message, frozen=True, tag="done"):
 class Closed(Message, frozen=True, tag="closed"):
     """Whose labels of a round count; ``protocol.collection`` makes these messages and reads them."""
 
-    senders = (COORDINATOR,)
-    receivers = (LEARNER,)
+    senders = (COORDINATOR, CURATOR, SHUFFLER)
+    receivers = (LEARNER, CURATOR, SHUFFLER)
     purpose = "a round is over: whose labels count"
 
     round: RoundNumber
@@ -239,6 +250,7 @@ class ClusterShares(Message, frozen=True, tag="shares"):
     senders = (CURATOR,)
     receivers = (LEARNER,)
     purpose = "the curator publishes a cluster's label distribution"
+    exchanges = ()
 
     cluster: Index
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
@@ -250,6 +262,7 @@ class Prior(Message, frozen=True, tag="prior"):
     senders = (LEARNER,)
     receivers = (USER,)
     purpose = "the learner tells a user of the second stage what it expects of her"
+    exchanges = ()
     says = "prior"
 
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
@@ -261,6 +274,7 @@ class Commit(Message, frozen=True, tag="commit"):
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a member commits to a nonce and keys"
+    exchanges = (Exchange.MIXED,)
     says = "commits"
 
     round: RoundNumber
@@ -274,6 +288,7 @@ class Committed(Message, frozen=True, tag="committed"):
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "everyone's commitments are published"
+    exchanges = (Exchange.MIXED,)
 
     round: RoundNumber
     cluster: Index
@@ -286,9 +301,12 @@ class Committed(Message, frozen=True, tag="committed"):
 
 
 class Open(Message, frozen=True, tag="open"):
+    """Signed, since others seal labels for these keys."""
+
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "she opens what she committed to"
+    exchanges = (Exchange.MIXED,)
     says = "opens"
 
     round: RoundNumber
@@ -296,14 +314,19 @@ class Open(Message, frozen=True, tag="open"):
     nonce: Short
     outer: Short
     inner: Short
+    signature: Short
 
 
 class Opened(Message, frozen=True, tag="opened"):
-    """What everyone opened, from place ``first`` on: nonce, outer and inner key of each. Relays follow from it."""
+    """What everyone opened, from place ``first`` on: nonce, outer and inner key, signature of each. Relays follow.
+
+    ``signers`` is a digest of whose key signs for each member.
+    """
 
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "all openings are published: the relays are known"
+    exchanges = (Exchange.MIXED,)
 
     round: RoundNumber
     cluster: Index
@@ -311,12 +334,14 @@ class Opened(Message, frozen=True, tag="opened"):
     first: Index
     openings: bytes
     own: Short
+    signers: Digest
 
 
 class Deposit(Message, frozen=True, tag="deposit"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member hands her sealed label to the first relay"
+    exchanges = (Exchange.MIXED,)
     says = "sealed label"
 
     round: RoundNumber
@@ -325,12 +350,16 @@ class Deposit(Message, frozen=True, tag="deposit"):
 
 
 class Batch(Message, frozen=True, tag="batch"):
-    """Packets after ``step`` relays, from place ``first`` on: for the next relay or, after the last, for everyone."""
+    """Packets after ``step`` relays, from place ``first`` on: for the next relay or, after the last, for everyone.
+
+    The last relay signs the batch that it shows to everyone, all of it in every part; the others need not.
+    """
 
     senders = (USER,)
     receivers = (USER, HOST, COORDINATOR)
     purpose = "a relay passes all sealed labels on"
-    says = "batch after {step} relays"
+    exchanges = (Exchange.MIXED,)
+    says = "sealed batch"
 
     round: RoundNumber
     cluster: Index
@@ -338,6 +367,7 @@ class Batch(Message, frozen=True, tag="batch"):
     step: Step
     first: Index
     packets: list[bytes]
+    signature: Short
 
 
 class Passed(Message, frozen=True, tag="passed"):
@@ -346,6 +376,7 @@ class Passed(Message, frozen=True, tag="passed"):
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a relay tells the digests of its batches"
+    exchanges = (Exchange.MIXED,)
 
     round: RoundNumber
     cluster: Index
@@ -356,28 +387,36 @@ class Passed(Message, frozen=True, tag="passed"):
 
 
 class Go(Message, frozen=True, tag="go"):
-    """My packet is in the batch; ``digest`` is of the attempt, its members and relays, and of the whole batch."""
+    """My packet is in the batch with this digest, which the last relay has ``shown`` me: signed by it, and by me."""
 
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member has found her packet in the batch"
+    exchanges = (Exchange.MIXED,)
 
     round: RoundNumber
     attempt: Attempt
     digest: Digest
+    shown: Short
+    signature: Short
 
 
 class NoGo(Message, frozen=True, tag="nogo"):
-    """My packet is not in the batch ``shown``: its outer layers, first to last, and what each was sealed with."""
+    """My packet is not in the batch ``digest``, which the last relay has ``shown`` me, signed by it.
+
+    Its outer layers, first to last, and what each was sealed with.
+    """
 
     senders = (USER,)
     receivers = (USER, COORDINATOR)
     purpose = "a member has not found her packet"
+    exchanges = (Exchange.MIXED,)
     says = "no-go"
 
     round: RoundNumber
     attempt: Attempt
-    shown: Digest
+    digest: Digest
+    shown: Short
     layers: list[bytes]
     proofs: list[Short]
 
@@ -388,6 +427,7 @@ class Unlock(Message, frozen=True, tag="unlock"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a relay releases its inner key to the relays"
+    exchanges = (Exchange.MIXED,)
     says = "inner key"
 
     round: RoundNumber
@@ -402,6 +442,7 @@ class Reveal(Message, frozen=True, tag="reveal"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a relay opens its nonce of the draw"
+    exchanges = (Exchange.MIXED,)
     says = "nonce"
 
     round: RoundNumber
@@ -413,6 +454,7 @@ class Drawn(Message, frozen=True, tag="drawn"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member is told the label that was drawn for her"
+    exchanges = (Exchange.MIXED,)
     says = "label {label}"
 
     round: RoundNumber
@@ -421,17 +463,22 @@ class Drawn(Message, frozen=True, tag="drawn"):
 
 
 class Halt(Message, frozen=True, tag="halt"):
-    """A relay gives an attempt up before it released its key, and never will; ``named`` may be to blame."""
+    """A relay gives an attempt up before it released its key, and never will; ``named`` may be to blame.
+
+    ``evidence``: that the last relay has signed two batches (``signatures.signed_twice``), where it has.
+    """
 
     senders = (USER,)
     receivers = (HOST, COORDINATOR)
     purpose = "a relay gives an attempt up"
+    exchanges = (Exchange.MIXED,)
 
     round: RoundNumber
     cluster: Index
     attempt: Attempt
     named: list[Index]
     reason: str
+    evidence: Annotated[list[Short], msgspec.Meta(max_length=5)]
 
 
 class Stop(Message, frozen=True, tag="stop"):
@@ -440,6 +487,7 @@ class Stop(Message, frozen=True, tag="stop"):
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "an attempt is over"
+    exchanges = (Exchange.MIXED,)
 
     round: RoundNumber
     cluster: Index
@@ -460,7 +508,7 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
 class Refusal(Message, frozen=True, tag="refusal"):
     """``about`` sent the message of that kind; the reason is for people."""
 
-    senders = (USER, COORDINATOR, LEARNER, HOST)
+    senders = (USER, COORDINATOR, LEARNER, HOST, CURATOR, SHUFFLER)
     receivers = (AUDITOR,)
     purpose = "someone will not act on a message"
 
@@ -479,8 +527,6 @@ MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 """In the order in which a run sends them."""
 BY_KIND = {str(cls.__struct_config__.tag): cls for cls in MESSAGES}
 KINDS: dict[str, tuple[str, ...]] = {kind: cls.__struct_fields__ for kind, cls in BY_KIND.items()}
-MIXING = tuple(KINDS)[7:21]
-"""The kinds of messages that only the mixed exchange has."""
 Outgoing = tuple[int, Message]  # (receiver, message)
 
 

@@ -34,6 +34,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.sealing import Cipher
 from p2p_labeldp.protocol.session import Session
+from p2p_labeldp.protocol.signatures import Signatures, Stamps
 
 
 class Member(Protocol):
@@ -49,12 +50,22 @@ class Member(Protocol):
 class MixingHost(Host):
     """``member`` finds a user it carries, by her id."""
 
-    __slots__ = ("_ended", "_sessions", "cipher", "member", "run", "secrets")
+    __slots__ = ("_ended", "_sessions", "cipher", "member", "run", "secrets", "signatures")
 
-    def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int, cipher: Cipher) -> None:
+    def __init__(
+        self,
+        parameters: Parameters,
+        coins: Coins,
+        first: int,
+        last: int,
+        cipher: Cipher,
+        signatures: Signatures | None = None,
+    ) -> None:
+        """``signatures`` are simulated ones unless given."""
         super().__init__(parameters, coins, first, last)
         self.cipher = cipher
         self.secrets = secrets_of(coins)
+        self.signatures = signatures or Stamps(self.secrets)
         self.run = ""
         """The run's name, where it has one: part of what is signed."""
         self.member: Callable[[int], Member]
@@ -86,7 +97,7 @@ class MixingHost(Host):
         if type(message) is Committed:
             if session is None:
                 wanted, size = self.parameters.relays, self.cipher.key_size
-                session = self._sessions[key] = Session(self.run, message.round, *key, wanted, size)
+                session = self._sessions[key] = Session(self.run, message.round, *key, wanted, size, self.signatures)
             whole = session.commit(message, roster)
             return self._ask_all(session, lambda member: member.opens(session), message) if whole else ()
         if session is None:

@@ -47,6 +47,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.sealing import Cipher
 from p2p_labeldp.protocol.session import Parts, Session, batch_digest, commitment
+from p2p_labeldp.protocol.signatures import SIGNED_BATCH
 
 
 class Stage(IntEnum):
@@ -80,11 +81,11 @@ TRANSITIONS: dict[Stage, dict[Event, Stage]] = {
 """What is not here does not happen: above all nobody halts who has released."""
 
 
-def batch_parts(session: Session, step: int, packets: Sequence[bytes]) -> Iterator[Batch]:
+def batch_parts(session: Session, step: int, packets: Sequence[bytes], signature: bytes = b"") -> Iterator[Batch]:
     """A batch as messages of a bounded size."""
     each = max(1, BATCH_BYTES // max(1, len(packets[0]))) if packets else 1
     for first in range(0, len(packets), each):
-        yield Batch(*session.name, step, first, list(packets[first : first + each]))
+        yield Batch(*session.name, step, first, list(packets[first : first + each]), signature)
 
 
 class Relay:
@@ -105,7 +106,7 @@ class Relay:
         self._taking = Parts(len(session.members))
         self._taken: list[bytes] = []
         self._passed: list[bytes] = []
-        self._gos: dict[int, bytes] = {}  # by user, what she signed
+        self._gos: dict[int, Go] = {}  # by user
         self._keys: dict[int, Unlock] = {}  # by position
         self._nonces: dict[int, bytes] = {}  # by position
 
@@ -160,8 +161,14 @@ class Relay:
         receiver = HOST if last else session.relays[self.position + 1]
         digests = batch_digest(packets), batch_digest(self._passed)
         out: list[Outgoing] = [(COORDINATOR, Passed(*session.name, self.position, *digests))]
-        out += [(receiver, part) for part in batch_parts(session, self.position + 1, self._passed)]
+        signature = self._signed(digests[1]) if last else b""
+        out += [(receiver, part) for part in batch_parts(session, self.position + 1, self._passed, signature)]
         return out
+
+    def _signed(self, digest: bytes) -> bytes:
+        """The last relay's signature on the batch that it shows to all."""
+        assert self.session.signatures is not None
+        return self.session.signatures.sign(self.me, self.session.statement(SIGNED_BATCH, self.me, digest))
 
     def _strip(self, packets: list[bytes]) -> list[bytes | None]:
         peel, key, context, step = self._cipher.peel, self._key, self.session.context, self.position
@@ -187,7 +194,9 @@ class Relay:
         if sender in self._gos:
             raise Refused(Fault.DUPLICATE, f"{name_of(sender)} has said go")
         self._require(MIXING, PASSED)
-        self._gos[sender] = message.digest
+        if not self.session.said_go(sender, message):
+            raise Refused(Fault.MALFORMED, f"{name_of(sender)} has not signed this go")
+        self._gos[sender] = message
         return self.agreed() if len(self._gos) == len(self.session.members) else ()
 
     def agreed(self) -> Sequence[Outgoing]:
@@ -195,10 +204,14 @@ class Relay:
         session = self.session
         if self.stage is not PASSED or not session.digest or len(self._gos) < len(session.members):
             return ()
-        others = sorted(user for user, signed in self._gos.items() if signed != session.digest)
-        if others or not session.distinct:
-            # They were shown another batch, or say so.
-            return self.halt([*others, session.relays[-1]], "members signed another batch, or a packet occurs twice")
+        if others := {user: go for user, go in self._gos.items() if go.digest != session.digest}:
+            shown = next((go for go in others.values() if session.showed(go.digest, go.shown)), None)
+            if shown is None:
+                return self.halt(list(others), "members signed a batch that the last relay did not show")
+            evidence = [session.context, session.digest, session.proof, shown.digest, shown.shown]
+            return self.halt([session.relays[-1]], "the last relay signed two batches", evidence)
+        if not session.distinct:
+            return self.halt([session.relays[-1]], "a packet occurs twice in the batch that all were shown")
         self._go(RELEASES)
         unlock = Unlock(session.round, session.attempt, self._inner, self._pledge(self.me, self._nonce))
         self._keys[self.position] = unlock
@@ -274,13 +287,13 @@ class Relay:
 
     # Giving up.
 
-    def halt(self, about: Sequence[int], reason: str) -> Sequence[Outgoing]:
+    def halt(self, about: Sequence[int], reason: str, evidence: Sequence[bytes] = ()) -> Sequence[Outgoing]:
         """Give the attempt up, unless the key is released; everyone is told."""
         if self.stage not in (MIXING, PASSED):
             return ()
         self._go(HALTS)
         self.forget()
-        told = Halt(*self.session.name, sorted(about), reason)
+        told = Halt(*self.session.name, sorted(about), reason, list(evidence))
         return [(HOST, told), (COORDINATOR, told)]
 
     def expire(self) -> Sequence[Outgoing]:

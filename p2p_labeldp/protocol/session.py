@@ -4,8 +4,8 @@ agree on.
     COMMITTING --all commitments--> OPENING --all openings, which fit--> MIXING --the whole last batch--> SHOWN
 
 A host keeps one for all its users in the cluster, as it keeps their roster. Everything in it is the same for every
-member, or they will not agree: ``context`` is a digest of run, round, attempt, members, nonces and keys, so of the
-relays too, and ``digest`` is what a go signs: the context and every packet of the batch.
+member, or they will not agree: ``context`` is a digest of run, round, attempt, members, who signs for them, nonces and
+keys, so of the relays too. A go signs the context and ``digest``, that of every packet of the batch.
 
 What arrives may come in parts and in any order within its kind. A publication that does not fit is refused, and the
 session stays as it was.
@@ -20,7 +20,8 @@ from enum import IntEnum
 import numpy as np
 
 from p2p_labeldp.mechanisms.mixing import NONCE, digest, relay_places
-from p2p_labeldp.protocol.messages import Batch, Committed, Fault, Opened, Refused
+from p2p_labeldp.protocol.messages import Batch, Committed, Fault, Go, Opened, Refused, name_of
+from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, SIGNED_KEYS, Signatures, statement
 
 COMMITMENT = 32  # bytes
 
@@ -40,6 +41,11 @@ TRANSITIONS: dict[Stage, Stage] = {COMMITTING: OPENING, OPENING: MIXING, MIXING:
 def commitment(round_: int, cluster: int, attempt: int, user: int, opening: bytes) -> bytes:
     """To a nonce and two public keys, by a user; to a nonce alone, by the coordinator."""
     return digest(b"commitment", [struct.pack("<4q", round_, cluster, attempt, user), opening])
+
+
+def keys_statement(user: int, sealed: bytes, run: str) -> bytes:
+    """What a user signs of her keys; ``sealed`` is her commitment, to them and to all else that they are for."""
+    return statement(SIGNED_KEYS, user, sealed + run.encode())
 
 
 def batch_digest(packets: Sequence[bytes]) -> bytes:
@@ -80,11 +86,22 @@ class Session:
     """``roster`` are all users of the cluster; ``relays`` how many relays there are to be."""
 
     __slots__ = (
-        "_commitments", "_key_size", "_openings", "_own", "_places", "_shown", "attempt", "batch", "cluster", "context",
-        "digest", "found", "halted", "inner", "members", "outer", "relays", "round", "run", "stage", "wanted",
+        "_commitments", "_gos", "_key_size", "_openings", "_own", "_places", "_shown", "attempt", "batch", "cluster",
+        "context", "digest", "found", "halted", "inner", "members", "outer", "proof", "relays", "round", "run",
+        "signatures", "stage", "wanted",
     )  # fmt: skip
 
-    def __init__(self, run: str, round_: int, cluster: int, attempt: int, wanted: int, key_size: int) -> None:
+    def __init__(
+        self,
+        run: str,
+        round_: int,
+        cluster: int,
+        attempt: int,
+        wanted: int,
+        key_size: int,
+        signatures: Signatures | None = None,
+    ) -> None:
+        """``signatures`` are None for whoever looks at what was published, and has checked it."""
         self.run = run
         self.round, self.cluster, self.attempt = round_, cluster, attempt
         self.wanted = wanted
@@ -100,6 +117,10 @@ class Session:
         self.found: frozenset[bytes] = frozenset()
         """The packets that all are shown, for looking up one's own."""
         self.digest = b""
+        """Of the batch that all are shown."""
+        self.proof = b""
+        """The last relay's signature on it."""
+        self.signatures = signatures
         self.halted: set[int] = set()
         """Relays who have said that they gave the attempt up, and released nothing."""
         self._key_size = key_size
@@ -108,6 +129,7 @@ class Session:
         self._openings: Parts | None = None
         self._shown: Parts | None = None
         self._own = b""
+        self._gos: dict[int, Go] = {}  # of each member, one that she has signed
 
     @property
     def name(self) -> tuple[int, int, int]:
@@ -157,38 +179,51 @@ class Session:
     def open(self, part: Opened) -> bool:
         """A part of the openings; with the last one relays and keys are known."""
         self._require(OPENING)
-        each = NONCE + 2 * self._key_size
+        assert self.signatures is not None
+        size = NONCE + 2 * self._key_size
+        each = size + self.signatures.size
         if not part.openings or len(part.openings) % each or len(part.own) != NONCE:
             raise Refused(Fault.MALFORMED, f"an opening takes {each} bytes, the coordinator's {NONCE}")
         if commitment(*self.name, -1, part.own) != self._own:
             raise Refused(Fault.MALFORMED, "the coordinator opens what it did not commit to")
+        if part.signers != self.signatures.signers(self.members):
+            raise Refused(Fault.MALFORMED, "the coordinator says that other keys sign for the members")
         if self._openings is None:
             self._openings = Parts(len(self.members))
         rows = [part.openings[start : start + each] for start in range(0, len(part.openings), each)]
         for place, row in enumerate(rows, part.first):
             if place >= len(self.members) or self.commitment_at(place) != commitment(
-                *self.name, self.members[place], row
+                *self.name, self.members[place], row[:size]
             ):
                 raise Refused(Fault.MALFORMED, f"the opening at place {place} is not what was committed to")
         whole = self._openings.take(part.first, rows)
         if whole is None:
             return False
         self._openings = None
-        self._draw(whole, part.own)
+        self._draw([row[:size] for row in whole], part.own, part.signers)
+        for place in map(self._places.__getitem__, self.relays):
+            if not self.signed_keys(self.members[place], self.commitment_at(place), whole[place][size:]):
+                self.stage = OPENING
+                raise Refused(Fault.MALFORMED, f"the keys of {name_of(self.members[place])} are not signed by her")
         return True
 
-    def assume(self, openings: Mapping[int, bytes], own: bytes) -> None:
+    def signed_keys(self, user: int, sealed: bytes, signature: bytes) -> bool:
+        """Whether a user signed the keys that she committed to."""
+        assert self.signatures is not None
+        return self.signatures.verifies(user, keys_statement(user, sealed, self.run), signature)
+
+    def assume(self, openings: Mapping[int, bytes], own: bytes, signers: bytes) -> None:
         """What members opened, known to fit what they committed to: for the coordinator, who checked each of them."""
         self.members = sorted(openings)
         self._places = {user: place for place, user in enumerate(self.members)}
         self.stage = OPENING
-        self._draw([openings[user] for user in self.members], own)
+        self._draw([openings[user] for user in self.members], own, signers)
 
-    def _draw(self, whole: Sequence[bytes], own: bytes) -> None:
+    def _draw(self, whole: Sequence[bytes], own: bytes, signers: bytes) -> None:
         """Relays and keys, from what everyone opened."""
         ids = np.array(self.members, dtype="<i8").tobytes()
         facts = struct.pack("<5q", *self.name, self.wanted, len(self.members))
-        self.context = digest(b"session", [facts, ids, *whole, own, self.run.encode()])
+        self.context = digest(b"session", [facts, ids, *whole, own, signers, self.run.encode()])
         chosen = relay_places(self.context, len(self.members), self.wanted)
         self.relays = tuple(self.members[place] for place in chosen)
         self.outer = [whole[place][NONCE : NONCE + self._key_size] for place in chosen]
@@ -207,11 +242,37 @@ class Session:
         whole = self._shown.take(part.first, part.packets)
         if whole is None:
             return False
-        self.batch, self._shown = whole, None
+        self._shown = None
+        found = batch_digest(whole)
+        if not self.showed(found, part.signature):
+            raise Refused(
+                Fault.MALFORMED, f"the last relay, {name_of(sender)}, has not signed the batch that she shows"
+            )
+        self.batch, self.digest, self.proof = whole, found, part.signature
         self.found = frozenset(self.batch)
-        self.digest = digest(b"go", [self.context, batch_digest(self.batch)])
         self.stage = TRANSITIONS[MIXING]
         return True
+
+    def showed(self, digest_: bytes, signature: bytes) -> bool:
+        """Whether the last relay has signed a batch of this attempt as the one that it shows."""
+        assert self.signatures is not None
+        return self.signatures.verifies(
+            self.relays[-1], self.statement(SIGNED_BATCH, self.relays[-1], digest_), signature
+        )
+
+    def said_go(self, user: int, go: Go) -> bool:
+        """Whether a member has signed her go; found out once, however many relays of this host are told of it."""
+        assert self.signatures is not None
+        if self._gos.get(user) == go:
+            return True
+        if not self.signatures.verifies(user, self.statement(SIGNED_GO, user, go.digest), go.signature):
+            return False
+        self._gos[user] = go
+        return True
+
+    def statement(self, what: bytes, user: int, digest_: bytes) -> bytes:
+        """What is signed of a batch of this attempt."""
+        return statement(what, user, self.context + digest_)
 
     @property
     def distinct(self) -> bool:

@@ -41,6 +41,42 @@ class Table(Block):
 
 
 @dataclass(frozen=True)
+class Cell:
+    """Of a ranked table: its words or a drawing, and what it is sorted by where that is no text."""
+
+    words: str
+    key: float | None = None
+    drawing: Markup | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class RankedRow:
+    cells: Sequence[Cell]
+    facts: Sequence[Sequence[str]]
+    """By the number of a filter: which of its values let the row pass; of none, only "all"."""
+    mark: str = ""
+    """best, tied or baseline."""
+
+
+@dataclass(frozen=True)
+class Ranked(Block):
+    """A table that can be sorted by any column and filtered; without a script it stands as it is."""
+
+    kind: ClassVar[str] = "ranked"
+    title: str
+    head: Sequence[str]
+    rows: Sequence[RankedRow]
+    numeric: frozenset[int]
+    filters: Sequence[tuple[str, int]]
+    """(label, number of the fact)."""
+
+    def values(self, fact: int) -> list[str]:
+        """What a filter offers, in the order in which it first appears."""
+        return list(dict.fromkeys(value for row in self.rows for value in row.facts[fact]))
+
+
+@dataclass(frozen=True)
 class Figure(Block):
     """A drawing, what it says in words, and its data."""
 

@@ -6,6 +6,7 @@ milliseconds, since every run writes one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ from p2p_labeldp.reporting.svg import (
 LEFT, RIGHT, TOP = 66.0, 12.0, 10.0
 ROW = 19.0  # of text
 HEIGHT = 250.0  # of the curves' part of a chart
+STAGGER, MOST_TIERS = 16.0, 4  # between names that stand at different heights, and at how many
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,18 @@ class Line:
     lows: Sequence[float | None] = ()
     highs: Sequence[float | None] = ()
     joined: bool = True
+    look: str = ""
+    """Classes of the style sheet in place of the series' own: a mechanism's."""
+    shape: int | None = None
+    """Which marker, if not that of its place."""
+    said: Sequence[str] = ()
+    """What each point says to whoever points at it."""
+
+    def style(self, place: int) -> str:
+        return self.look or f"s{place % STYLES}"
+
+    def marker(self, place: int) -> int:
+        return place if self.shape is None else self.shape
 
 
 def line_chart(
@@ -67,20 +81,23 @@ def line_chart(
 ) -> Markup:
     """Curves over common axes."""
     body_height = HEIGHT
-    legend = _legend([curve.name for curve in curves], TOP + body_height + 54) if len(curves) > 1 else []
     bottom = TOP + body_height
     xs = Scale(across.low, across.high, LEFT, WIDTH - RIGHT, across.log)
+    columns = 2 if all(len(curve.name) * GLYPH < WIDTH / 2 - 56 for curve in curves) else 1
+    top = bottom + 54 + STAGGER * (_tiers(xs, across) - 1)
+    legend = _legend(curves, top, columns) if len(curves) > 1 else []
     ys = Scale(up.low, up.high, bottom, TOP, up.log)
     parts = _grid(xs, ys, across.label, up.label, across)
+    bottom += STAGGER * (_tiers(xs, across) - 1)
     for place, curve in enumerate(curves):
         parts += _curve(curve, place, xs, ys)
-    rows = (len(curves) + 1) // 2 if legend else 0
+    rows = -(-len(curves) // columns) if legend else 0
     height = bottom + 46 + (rows * ROW + 12 if rows else 0)
     return drawing(name, title, description, height, *parts, *legend)
 
 
 def _curve(curve: Line, place: int, xs: Scale, ys: Scale) -> list[Markup]:
-    style = f"s{place % STYLES}"
+    style = curve.style(place)
     parts = []
     sides = [
         (xs(x), ys(low), ys(high))
@@ -95,7 +112,11 @@ def _curve(curve: Line, place: int, xs: Scale, ys: Scale) -> list[Markup]:
     path = [(xs(x), ys(y)) for x, y in zip(curve.xs, curve.ys, strict=True)]
     if curve.joined and len(path) > 1:
         parts.append(element("polyline", points=_points(path), class_=f"curve {style}"))
-    return parts + [marker(place, xs(x), ys(y), f"dot {style}") for x, y in curve.points]
+    said = curve.said or [""] * len(curve.points)
+    return parts + [
+        marker(curve.marker(place), xs(x), ys(y), f"dot {style}", words)
+        for (x, y), words in zip(curve.points, said, strict=True)
+    ]
 
 
 def _points(path: Sequence[tuple[float, float]]) -> str:
@@ -108,12 +129,15 @@ def _grid(xs: Scale, ys: Scale, across: str, up: str, axis: Axis | None = None) 
     for value, words in ys.ticks():
         y = ys(value)
         parts += [line(xs.start, y, xs.end, y, "grid"), text(xs.start - 6, y + 4.5, words, anchor="end")]
-    for value, words in _marks(xs, axis):
-        x = xs(value)
-        anchor = "end" if x > xs.end - len(words) * GLYPH / 2 else "middle"
-        parts += [line(x, ys.start, x, ys.start + 4, "axis"), text(x, ys.start + 18, words, anchor=anchor)]
+    tiers = _tiers(xs, axis)
+    for place, (value, words) in enumerate(_marks(xs, axis)):
+        x, low = xs(value), STAGGER * (place % tiers)
+        half = len(words) * GLYPH / 2
+        anchor = "end" if x + half > xs.end + RIGHT - 2 else "start" if tiers > 1 and x - half < 2 else "middle"
+        parts += [line(x, ys.start, x, ys.start + 4 + low, "axis"), text(x, ys.start + 18 + low, words, anchor=anchor)]
     parts.append(line(xs.start, ys.start, xs.end, ys.start, "axis"))
-    parts.append(text((xs.start + xs.end) / 2, ys.start + 38, across, anchor="middle", class_="name"))
+    below = ys.start + 38 + STAGGER * (tiers - 1)
+    parts.append(text((xs.start + xs.end) / 2, below, across, anchor="middle", class_="name"))
     middle = (ys.start + ys.end) / 2
     turned = element(
         "text", up, x=13.0, y=middle, transform=f"rotate(-90 13 {short(middle)})", text_anchor="middle", class_="name"
@@ -121,10 +145,19 @@ def _grid(xs: Scale, ys: Scale, across: str, up: str, axis: Axis | None = None) 
     return [*parts, turned]
 
 
+def _tiers(xs: Scale, axis: Axis | None) -> int:
+    """On how many heights the names below an axis stand, so that long ones fit."""
+    if axis is None or not axis.names:
+        return 1
+    room = (xs.end - xs.start) / len(axis.names)
+    longest = (max(map(len, axis.names)) + 1) * GLYPH
+    return min(MOST_TIERS, len(axis.names), max(1, math.ceil(longest / room)))
+
+
 def _marks(xs: Scale, axis: Axis | None) -> list[tuple[float, str]]:
     """What stands below an axis: names, the values asked for as far as they have room, or round numbers."""
     if axis is not None and axis.names:
-        room = int((xs.end - xs.start) / len(axis.names) / GLYPH)
+        room = int((xs.end - xs.start) / len(axis.names) / GLYPH * _tiers(xs, axis))
         return [(float(place), clipped(words, max(3, room))) for place, words in enumerate(axis.names)]
     marks: list[tuple[float, str]] = []
     free = 0.0
@@ -137,14 +170,14 @@ def _marks(xs: Scale, axis: Axis | None) -> list[tuple[float, str]]:
     return marks or xs.ticks()
 
 
-def _legend(names: Sequence[str], top: float, columns: int = 2) -> list[Markup]:
+def _legend(curves: Sequence[Line], top: float, columns: int = 2) -> list[Markup]:
     parts = []
     wide = (WIDTH - 24) / columns
-    for place, name in enumerate(names):
+    for place, curve in enumerate(curves):
         x, y = 16 + wide * (place % columns), top + ROW * (place // columns) + 4
-        style = f"s{place % STYLES}"
-        parts += [line(x, y, x + 34, y, f"curve {style}"), marker(place, x + 17, y, f"dot {style}")]
-        parts.append(text(x + 41, y + 4.5, clipped(name, int((wide - 44) / GLYPH))))
+        style = curve.style(place)
+        parts += [line(x, y, x + 34, y, f"curve {style}"), marker(curve.marker(place), x + 17, y, f"dot {style}")]
+        parts.append(text(x + 41, y + 4.5, clipped(curve.name, int((wide - 44) / GLYPH))))
     return parts
 
 

@@ -1,14 +1,11 @@
-"""The paper's figure: accuracy over the non-private accuracy, against total epsilon or the number of clusters.
-
-How a mechanism is drawn, and whom it trusts in a few words, stands in one table; every figure asks it.
-"""
+"""The paper's figure: accuracy over the non-private accuracy, against total epsilon or the number of clusters."""
 
 from __future__ import annotations
 
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +13,9 @@ import numpy as np
 
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
-from p2p_labeldp.mechanisms import mechanism_of
-from p2p_labeldp.mechanisms.plan import Mechanism
+from p2p_labeldp.reporting.drawn import drawn
 from p2p_labeldp.reporting.sweeps import estimate, show_deltas
-from p2p_labeldp.scenario import MECHANISMS
 
-
-@dataclass(frozen=True)
-class Drawn:
-    """How a mechanism looks in figures."""
-
-    colour: str
-    marker: str
-    trusts: str
-    """Whom one must trust, in a few words."""
-
-
-def _drawn(record: Mechanism) -> Drawn:
-    return Drawn(record.colour, record.marker, record.trusts)
-
-
-DRAWN = {kind: _drawn(mechanism_of(kind)) for kind in MECHANISMS} | {AS_PRINTED: Drawn("#8c564b", "*", "a curator")}
-"""By ``mechanism.kind``; one colour for each mechanism, wherever it is drawn."""
 STYLES = ("-", "--", "-.", ":")
 """Curves of one mechanism are told apart by these."""
 DATA_SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
@@ -81,9 +59,18 @@ class Panel:
         return curve_label(mine, with_epsilon=self.across == "clusters" and len(self.epsilons()) > 1)
 
 
+def spread(points: Sequence[Point], counts: Sequence[int]) -> list[Point]:
+    """Where numbers of clusters are drawn: a point of a mechanism that does not look at them stands at all of them."""
+    return [
+        replace(point, clusters=count)
+        for point in points
+        for count in ([point.clusters] if point.clusters is not None else counts)
+    ]
+
+
 def summarise(panel: Panel) -> list[dict[str, Any]]:
     """Mean ratio and its confidence interval for each curve, number of clusters and epsilon."""
-    groups: dict[tuple[str, int, float], list[Point]] = {}
+    groups: dict[tuple[str, int | None, float], list[Point]] = {}
     for point in panel.points:
         groups.setdefault((point.curve, point.clusters, point.epsilon), []).append(point)
     found = []
@@ -115,16 +102,20 @@ def curve_label(mine: Sequence[Point], *, with_epsilon: bool) -> str:
         name += f", epsilon {first.epsilon:g}"
     if kind == AS_PRINTED:
         costs = max(point.spent / point.epsilon for point in mine)
-        return f"{name}: costs {costs:.2g} times the epsilon it names; trusts {DRAWN[kind].trusts}"
+        return f"{name}: costs {costs:.2g} times the epsilon it names; trusts {drawn(kind).trust}"
     deltas = sorted({point.delta for point in mine})
-    return f"{name}: trusts {DRAWN[kind].trusts}; delta {show_deltas(deltas)}"
+    return f"{name}: trusts {drawn(kind).trust}; delta {show_deltas(deltas)}"
 
 
 def caption(panel: Panel) -> str:
     """What the figure cannot show: the non-private accuracy, purity, trials and what bands are."""
     truth = sorted({point.nonprivate_accuracy for point in panel.points})
     parts = [f"non-private accuracy {_span(truth, 4)}"]
-    purities: dict[int, float] = {point.clusters: point.purity for point in panel.points if point.purity is not None}
+    purities: dict[int, float] = {
+        point.clusters: point.purity
+        for point in panel.points
+        if point.purity is not None and point.clusters is not None
+    }
     if purities:
         counts = sorted(purities)
         which = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -149,7 +140,7 @@ def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     used: dict[str, int] = {}
     for mine in panel.lines().values():
         kind = mine[0].kind
-        look = DRAWN[kind]
+        look = drawn(kind)
         style = STYLES[used.setdefault(kind, 0) % len(STYLES)]
         used[kind] += 1
         by_place: dict[float, list[Point]] = {}

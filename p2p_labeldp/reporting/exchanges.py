@@ -8,16 +8,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, CURATOR, LEARNER, SHUFFLER, name_of
-from p2p_labeldp.reporting.recorded import Recorded
+from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, CURATOR, HOST, LEARNER, SHUFFLER, name_of
 from p2p_labeldp.reporting.traffic import KIND_NAMES, OUTCOMES, Traffic
+from p2p_labeldp.scenario import Scenario
 
 MOST_CLUSTERS, MOST_USERS, MOST_MESSAGES = 16, 10, 120
 OTHERS = -100
+
+
+class Known(Protocol):
+    """What must be known of a run besides its messages, be it over or not."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+
+    @property
+    def true_labels(self) -> NDArray[np.int64] | None: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,7 @@ def chosen_clusters(sizes: dict[int, int], most: int = MOST_CLUSTERS) -> list[in
     return [cluster for _, cluster in ordered]
 
 
-def exchanges(recorded: Recorded, traffic: Traffic) -> list[Exchange]:
+def exchanges(known: Known, traffic: Traffic) -> list[Exchange]:
     """The exchanges to choose from, by size of their clusters."""
     rosters = traffic.rosters
     asks = traffic.of_kind("ask") & (traffic.round == 0)
@@ -66,7 +80,7 @@ def exchanges(recorded: Recorded, traffic: Traffic) -> list[Exchange]:
     for cluster in chosen_clusters({cluster: len(members) for cluster, members in rosters.items()}):
         members = rosters[cluster]
         users = _who(members, traffic.sender[asks], traffic.receiver[asks])
-        found.append(_exchange(recorded, traffic, cluster, members, users))
+        found.append(exchange_of(known, traffic, cluster, members, users))
     return found
 
 
@@ -89,12 +103,14 @@ def _who(members: NDArray[np.int64], askers: NDArray[np.int64], asked: NDArray[n
     return tuple(sorted(chosen))
 
 
-def _exchange(
-    recorded: Recorded, traffic: Traffic, cluster: int, members: NDArray[np.int64], users: tuple[int, ...]
+def exchange_of(
+    known: Known, traffic: Traffic, cluster: int, members: NDArray[np.int64], users: tuple[int, ...]
 ) -> Exchange:
+    """Those users' messages, as many as can be drawn."""
     lanes = np.array(users, dtype=np.int64)
     shown = np.flatnonzero(
-        np.isin(traffic.sender, lanes) | np.isin(traffic.receiver, lanes) | np.isin(traffic.user, lanes)
+        (np.isin(traffic.sender, lanes) | np.isin(traffic.receiver, lanes) | np.isin(traffic.user, lanes))
+        & (traffic.receiver != HOST)  # broadcasts have no lane
     )
     shown = shown[np.argsort(traffic.time[shown], kind="stable")]
     drawn = shown[:MOST_MESSAGES].tolist()
@@ -116,8 +132,8 @@ def _exchange(
                 sent=sent,
                 arrives=arrives,
                 then=place_of[then] if then is not None else None,
-                words=_words(recorded, traffic, position, kind, source, target, arrives),
-                flipped=kind == "answer" and _flipped(recorded, source, int(traffic.label[position])),
+                words=_words(known, traffic, position, kind, source, target, arrives),
+                flipped=kind == "answer" and _flipped(known, source, int(traffic.label[position])),
                 dropped=kind == "done" and traffic.outcome[position] == OUTCOMES.index("dropped"),
             )
         )
@@ -126,8 +142,8 @@ def _exchange(
     return Exchange(cluster, len(members), users, parties, tuple(arrows), len(shown))
 
 
-def _flipped(recorded: Recorded, user: int, label: int) -> bool:
-    return recorded.true_labels is not None and user >= 0 and int(recorded.true_labels[user]) != label
+def _flipped(known: Known, user: int, label: int) -> bool:
+    return known.true_labels is not None and user >= 0 and int(known.true_labels[user]) != label
 
 
 def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
@@ -167,7 +183,7 @@ def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
 
 
 def _words(
-    recorded: Recorded, traffic: Traffic, position: int, kind: str, source: int, target: int, arrives: float | None
+    known: Known, traffic: Traffic, position: int, kind: str, source: int, target: int, arrives: float | None
 ) -> str:
     """What one message says, for whoever points at it."""
     sender, receiver = name_of(source), name_of(target)
@@ -175,12 +191,12 @@ def _words(
         return f"{sender} refused a message: {traffic.refusals[position]}"
     label, outcome, round_ = (int(column[position]) for column in (traffic.label, traffic.outcome, traffic.round))
     said = (BY_KIND[kind].says or kind).format(
-        label=recorded.classes[label] if 0 <= label < len(recorded.classes) else "nothing",
+        label=known.classes[label] if 0 <= label < len(known.classes) else "nothing",
         user=int(traffic.user[position]),
         outcome=OUTCOMES[outcome] if outcome >= 0 else "unknown",
     )
-    said += f", round {round_ + 1}" if recorded.scenario.mechanism.rounds > 1 and round_ >= 0 else ""
-    said += ", flipped" if kind == "answer" and _flipped(recorded, source, label) else ""
+    said += f", round {round_ + 1}" if known.scenario.mechanism.rounds > 1 and round_ >= 0 else ""
+    said += ", flipped" if kind == "answer" and _flipped(known, source, label) else ""
     route = f"{sender} to herself" if source == target else f"{sender} to {receiver}"
     when = "" if traffic.time[position] == 0 and not arrives else f", sent at {traffic.time[position]:.4g} s"
     when += f", arrived by {arrives:.4g} s" if when and arrives is not None else ""

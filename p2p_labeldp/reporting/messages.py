@@ -5,11 +5,14 @@ from __future__ import annotations
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Note, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Bar, bars, strips
-from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, exchanges
+from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, Known, exchanges
 from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.spacetime import spacetime
 from p2p_labeldp.reporting.traffic import Traffic, timeline
+
+ASKED = "the one who was asked most, and the users connected to her by questions"
+"""Which users of a large cluster are drawn, when all of its messages are known."""
 
 
 def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
@@ -78,7 +81,7 @@ def exchange_section(recorded: Recorded, traffic: Traffic | None) -> Section | N
     found = exchanges(recorded, traffic)
     if not found:
         return None
-    panels = [(str(exchange.cluster), _diagram(recorded, traffic, exchange)) for exchange in found]
+    panels = [(str(exchange.cluster), diagram(recorded, traffic, exchange)) for exchange in found]
     options = [
         (str(exchange.cluster), f"cluster {exchange.cluster}: {plural(exchange.size, 'user')}") for exchange in found
     ]
@@ -95,9 +98,10 @@ def exchange_section(recorded: Recorded, traffic: Traffic | None) -> Section | N
     return Section("exchange", "One cluster's exchange", blocks)
 
 
-def _diagram(recorded: Recorded, traffic: Traffic, exchange: Exchange) -> Figure:
+def diagram(known: Known, traffic: Traffic, exchange: Exchange, which: str = ASKED) -> Figure:
+    """One cluster's exchange as a space-time diagram; ``which`` says how its users were chosen."""
     seconds = any(arrow.sent > 0 or (arrow.arrives or 0) > 0 for arrow in exchange.arrows)
-    latency = 0.0 if traffic.wall_clock else recorded.scenario.network.latency
+    latency = 0.0 if traffic.wall_clock else known.scenario.network.latency
     title = f"Space-time diagram of cluster {exchange.cluster}"
     kinds: dict[str, int] = {}
     for arrow in exchange.arrows:
@@ -106,16 +110,15 @@ def _diagram(recorded: Recorded, traffic: Traffic, exchange: Exchange) -> Figure
     told += ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     drawn = spacetime(f"exchange-{exchange.cluster}", title, told, exchange, latency, seconds=seconds)
     data = Table("Messages drawn", ("kind", "what it says"), [(arrow.kind, arrow.words) for arrow in exchange.arrows])
-    return Figure(title, drawn, _caption(recorded, traffic, exchange, seconds), data)
+    return Figure(title, drawn, _caption(known, traffic, exchange, seconds, which), data)
 
 
-def _caption(recorded: Recorded, traffic: Traffic, exchange: Exchange, seconds: bool) -> str:
+def _caption(known: Known, traffic: Traffic, exchange: Exchange, seconds: bool, how: str) -> str:
     parts = []
     if exchange.size > len(exchange.users):
         which = f"{len(exchange.users)} of the cluster's {exchange.size:,} users (at most {MOST_USERS})"
         if any(arrow.kind == "ask" for arrow in exchange.arrows):
-            which += ": the one who was asked most, and the users connected to her by questions; the rest"
-            which += " are “others”"
+            which += f": {how}; the rest are “others”"
         parts.append(f"{which}.")
     if exchange.messages > len(exchange.arrows):
         parts.append(f"The first {len(exchange.arrows)} of their {exchange.messages:,} messages.")
@@ -129,7 +132,7 @@ def _caption(recorded: Recorded, traffic: Traffic, exchange: Exchange, seconds: 
         parts.append("A cross marks a message that was refused.")
     if seconds:
         parts.append("The time axis is stretched where many messages are sent.")
-        if recorded.scenario.faults or recorded.scenario.network.jitter:
+        if known.scenario.faults or known.scenario.network.jitter:
             parts.append("Where the arrival time is unknown, the arrow shows the minimum latency.")
     else:
         parts.append("Messages take no time here: the order is that of the trace.")

@@ -11,10 +11,12 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from p2p_labeldp.audit.folder import PRIVATE, TRACE, find
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.reporting.blocks import Page
+from p2p_labeldp.reporting.drawn import style_sheet
 
 REPORT = "report.html"
 SWEEP = "sweep.jsonl"
@@ -54,6 +56,23 @@ def is_sweep(folder: Path) -> bool:
 
 def render(page: Page) -> str:
     """The page as HTML; equal pages are equal texts."""
+    return fill("page.html.j2", style_of_reports(), asset("script.js"), page=page)
+
+
+def style_of_reports() -> str:
+    return asset("style.css") + style_sheet()
+
+
+def asset(name: str) -> str:
+    """A style sheet or a script, the same on every system."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def fill(template: str, style: str, script: str, *, beside: tuple[str, ...] = (), also: str = "", **values: Any) -> str:
+    """A template with a style and a script, which are all that a browser may use.
+
+    But for those ``beside`` them, which are not in it, and for what ``also`` says.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -61,15 +80,13 @@ def render(page: Page) -> str:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    style, script = (
-        (_TEMPLATES / name).read_text(encoding="utf-8").replace("\r\n", "\n") for name in ("style.css", "script.js")
-    )
+    others = "".join(f" '{_digest(text)}'" for text in beside)
     policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src '{_digest(style)}'{others}; script-src '{_digest(script)}'{others}; "
+        f"img-src data:; base-uri 'none'; form-action 'none'{also}"
     )
-    html = environment.get_template("page.html.j2").render(
-        page=page, style=Markup(style), script=Markup(script), policy=policy
+    html = environment.get_template(template).render(
+        style=Markup(style), script=Markup(script), policy=policy, **values
     )
     # A lone surrogate, which JSON can hold, cannot be written.
     return html.encode("utf-8", "replace").decode("utf-8")

@@ -61,12 +61,13 @@ def clipped(words: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
-def marker(shape: int, x: float, y: float, class_: str) -> Markup:
-    """One of STYLES small signs."""
+def marker(shape: int, x: float, y: float, class_: str, words: str = "") -> Markup:
+    """One of STYLES small signs; ``words`` are shown to whoever points at it."""
+    title = (element("title", words),) if words else ()
     corners: tuple[tuple[float, float], ...]
     match shape % STYLES:
         case 0:
-            return element("circle", cx=x, cy=y, r=3.6, class_=class_)
+            return element("circle", *title, cx=x, cy=y, r=3.6, class_=class_)
         case 1:
             corners = ((-3.4, -3.4), (3.4, -3.4), (3.4, 3.4), (-3.4, 3.4))
         case 2:
@@ -82,7 +83,7 @@ def marker(shape: int, x: float, y: float, class_: str) -> Markup:
         case _:
             corners = ((-4.5, -1.6), (4.5, -1.6), (4.5, 1.6), (-4.5, 1.6))
     points = " ".join(f"{short(x + dx)},{short(y + dy)}" for dx, dy in corners)
-    return element("polygon", points=points, class_=class_)
+    return element("polygon", *title, points=points, class_=class_)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ def again(found: Sweep) -> Section:
         arguments += ["--settings", "settings.csv"]
     how = ["--engine", found.engine]
     how += ["--hosting", found.hosting] if found.hosting not in (None, "user") else []
-    blocks.append(Code("Command", shlex.join([*arguments, "--seeds", f"{found.seeds}", *how])))
+    paired = ["--paired"] if found.paired else []
+    blocks.append(Code("Command", shlex.join([*arguments, "--seeds", f"{found.seeds}", *paired, *how])))
     if not grid:
         lines = [_line(found.keys), *(_line(map(_cell, values)) for values in found.settings)]
         blocks.append(Code("settings.csv", "\n".join([*lines, ""]), folded=True))

@@ -9,6 +9,7 @@ from typing import Any
 from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Line, line_chart
+from p2p_labeldp.reporting.drawn import kinds
 from p2p_labeldp.reporting.numbers import rounded_up
 from p2p_labeldp.reporting.svg import STYLES, number
 from p2p_labeldp.reporting.sweeps import (
@@ -73,7 +74,7 @@ def _chart(found: Sweep, metric: str, key: str, name: str) -> Figure:
     every = list(dict.fromkeys(value for line in shown for value in line.x))
     as_numbers = numeric(every) and len(every) > 1
     places = {value: float(value) if as_numbers else float(place) for place, value in enumerate(every)}
-    curves = [_line(line, places, as_numbers) for line in shown]
+    curves = [_line(found, line, places, as_numbers, (place, len(shown))) for place, line in enumerate(shown)]
     heights = [y for curve in curves for y in (*curve.ys, *curve.lows, *curve.highs) if y is not None]
     low, high = min(heights, default=0.0), max(heights, default=1.0)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
@@ -91,7 +92,9 @@ def _chart(found: Sweep, metric: str, key: str, name: str) -> Figure:
     if any(math.isinf(y) for line in shown for y in line.y):
         caption += " Infinite values are left out."
     if infinite:
-        names = "; ".join(_name(line) or "all" for line in infinite[:STYLES]) + ("; …" if infinite[STYLES:] else "")
+        names = "; ".join(_name(found, line) or "all" for line in infinite[:STYLES]) + (
+            "; …" if infinite[STYLES:] else ""
+        )
         caption += f" Infinite everywhere, and not drawn: {names}."
     exact = is_guarantee(metric)
     told = "; ".join(
@@ -125,11 +128,19 @@ def _short(said: str) -> str:
     return said if len(said) <= 34 else said.partition(" (")[0][:34]
 
 
-def _line(line: Band, places: dict[Any, float], joined: bool) -> Line:
+def _line(found: Sweep, line: Band, places: dict[Any, float], joined: bool, of: tuple[int, int]) -> Line:
+    """Marks over names stand beside each other, so that none hides another."""
     known = [place for place, y in enumerate(line.y) if math.isfinite(y)]
-    xs, ys = [places[line.x[place]] for place in known], [line.y[place] for place in known]
+    number_, count = of
+    aside = 0.0 if joined else (number_ - (count - 1) / 2) * min(0.1, 0.8 / count)
+    xs, ys = [places[line.x[place]] + aside for place in known], [line.y[place] for place in known]
+    name = _name(found, line)
+    kind = line.others.get("mechanism.kind")
     return Line(
-        name=_name(line),
+        name=name,
+        look=f"k-{kind} d{number_ % 4}" if kind else "",
+        shape=kinds().index(kind) if kind else None,
+        said=[": ".join(filter(None, (name, f"{show(line.x[place])}: {_said(line, place)}"))) for place in known],
         xs=xs,
         ys=ys,
         points=list(zip(xs, ys, strict=True)),
@@ -139,8 +150,19 @@ def _line(line: Band, places: dict[Any, float], joined: bool) -> Line:
     )
 
 
-def _name(line: Band) -> str:
-    return ", ".join(f"{key.partition('.')[2] or key} {show(value)}" for key, value in line.others.items())
+def _said(line: Band, place: int) -> str:
+    low, high = line.low[place], line.high[place]
+    return f"{line.y[place]:.4g}" + ("" if low is None or high is None else f" ({low:.4g} to {high:.4g})")
+
+
+def _name(found: Sweep, line: Band) -> str:
+    """What tells a line from the others: keys with one value in all settings do not."""
+    parts = []
+    for key, value in line.others.items():
+        several = len({setting[found.keys.index(key)] for setting in found.settings}) > 1
+        if several and value is not None:
+            parts.append(value if key == "mechanism.kind" else f"{key.partition('.')[2] or key} {show(value)}")
+    return ", ".join(parts)
 
 
 def _points(lines: Sequence[Band], key: str, metric: str) -> Table:

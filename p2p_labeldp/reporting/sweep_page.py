@@ -13,12 +13,14 @@ from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.guarantees import METHODS
 from p2p_labeldp.reporting.numbers import plural
+from p2p_labeldp.reporting.ranked import ranking_section
 from p2p_labeldp.reporting.sweep_again import again
 from p2p_labeldp.reporting.sweep_charts import charts, shown_number, shown_up
 from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, largest_stated, of_runs, show, show_deltas
 from p2p_labeldp.scenario import Scenario, documentation, parse_scenario
 
 MOST_SETTINGS, MOST_FAILURES = 200, 50
+PAIRED = " All settings of one replicate have the same seed, and so the same split and the same coins."
 
 
 def sweep_page(folder: Path) -> Page:
@@ -35,6 +37,8 @@ def sweep_page(folder: Path) -> Page:
 def _page(found: Sweep, scenario: Scenario) -> Page:
     users = words.data_words(scenario)
     title = f"Sweep of {users}: {plural(len(found.settings), 'setting')}, {plural(found.seeds, 'seed')} each"
+    if found.paired and "mechanism.kind" in found.keys:
+        title = f"Mechanisms compared on {users}"
     warned = [str(row["warnings"]) for row in found.rows if row.get("warnings")]
     warnings = [f"{plural(len(warned), 'run')} warned; the first: {warned[0]}"] if warned else []
     for view in _views(found):
@@ -56,8 +60,9 @@ def _page(found: Sweep, scenario: Scenario) -> Page:
         ],
         warnings=warnings,
         sections=[
+            *([ranking_section(found)] if _ranks(found) else []),
             charts(found),
-            _settings(found),
+            *([] if found.paired else [_settings(found)]),
             *([_failures(found)] if found.failures else []),
             again(found),
             Section("glossary", "Words used here", [Terms(words.GLOSSARY)]),
@@ -70,7 +75,8 @@ def _verdict(found: Sweep) -> str:
     varied = ", ".join(found.keys) or "nothing but the seed"
     times = plural(found.seeds, "time")
     if not found.missing:
-        return f"Varied: {varied}. Every setting was run {times}, each time with a seed of its own."
+        seeds = "with the same seeds as all others" if found.paired else "each time with a seed of its own"
+        return f"Varied: {varied}. Every setting was run {times}, {seeds}."
     total = found.seeds * len(found.settings)
     without = len(found.settings) - len({row["setting"] for row in found.rows})
     none = f"; {without:,} of {plural(len(found.settings), 'setting')} have none" if without else ""
@@ -78,6 +84,11 @@ def _verdict(found: Sweep) -> str:
         f"Varied: {varied}. Every setting is to be run {times}, each time with a seed of its own; "
         f"{len(found.rows):,} of {plural(total, 'run')} are there{none}."
     )
+
+
+def _ranks(found: Sweep) -> bool:
+    """Whether the question is which setting is best."""
+    return (found.paired or "mechanism.kind" in found.keys) and "balanced_accuracy" in found.metrics
 
 
 def _views(found: Sweep) -> list[str]:
@@ -89,7 +100,7 @@ def _lead(found: Sweep, scenario: Scenario) -> list[str]:
     meanings = {dotted: doc for dotted, _, _, doc in documentation()}
     paragraphs = []
     for place, key in enumerate(found.keys):
-        values = list(dict.fromkeys(values[place] for values in found.settings))
+        values = list(dict.fromkeys(values[place] for values in found.settings if values[place] is not None))
         shown = ", ".join(show(value) for value in values[:20]) + (", …" if len(values) > 20 else "")
         meaning = f" ({meanings[key]})" if key in meanings else ""
         paragraphs.append(f"{key}{meaning}: {shown}.")
@@ -98,7 +109,7 @@ def _lead(found: Sweep, scenario: Scenario) -> list[str]:
         fixed.append(f"mechanism {scenario.mechanism.kind.replace('_', ' ')}")
     rest = f"Everything else is as in one scenario{': ' if fixed else ''}{', '.join(fixed)}; runs by the "
     rest += f"{found.engine} engine. A seed decides the test split, the clusters and the coins, so that the bands show "
-    return [*paragraphs, rest + "how much all three matter."]
+    return [*paragraphs, rest + "how much all three matter." + (PAIRED if found.paired else "")]
 
 
 def _settings(found: Sweep) -> Section:

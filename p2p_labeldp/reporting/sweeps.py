@@ -16,13 +16,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import scipy
 
 from p2p_labeldp.privacy import REPETITION
 from p2p_labeldp.reporting.numbers import rounded_up
 
+if TYPE_CHECKING:
+    from p2p_labeldp.experiments.sweeps import Sweep
+
+KEPT = "The folder is readable by its owner alone: rows hold seeds and what was computed from true labels."
 CONFIDENCE = 0.95
 GUARANTEES = ("epsilon.", "delta.")
 """Metrics of which the largest counts."""
@@ -103,7 +107,7 @@ def is_guarantee(metric: str) -> bool:
     return metric.startswith(GUARANTEES)
 
 
-def estimate(values: Iterable[float | None]) -> Estimate | None:
+def estimate(values: Iterable[float | None], confidence: float = CONFIDENCE) -> Estimate | None:
     """Mean and confidence interval of the mean, by Student's t; None where there is no value."""
     known = [float(value) for value in values if value is not None]
     if not known:
@@ -115,7 +119,7 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
     if count < 2:
         return Estimate(mean, None, None, count)
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (count - 1))
-    half = float(scipy.special.stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(count)
+    half = float(scipy.special.stdtrit(count - 1, (1 + confidence) / 2)) * spread / math.sqrt(count)
     return Estimate(mean, mean - half, mean + half, count)
 
 
@@ -139,11 +143,12 @@ def show_deltas(deltas: Sequence[float], to: str = " to ") -> str:
     return to.join(ends) or "-"
 
 
-def budget_note(spent: tuple[float, float], runs: int) -> str:
-    """What all runs of a sweep or a comparison would cost together on private labels."""
-    epsilon, delta = spent
+def budget_note(sweep: Sweep) -> str:
+    """What all runs of a sweep or a comparison would cost together on private labels, and who may see its folder."""
+    epsilon, delta = sweep.spent
     cost = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}" if epsilon < math.inf else "everything"
-    return f"On private labels all {runs:,} runs together would cost: {cost}; {REPETITION}."
+    said = f"On private labels all {len(sweep.rows):,} runs together would cost: {cost}; {REPETITION}."
+    return f"{said}\n{KEPT}" if sweep.private else said
 
 
 def delta_warning(rows: Iterable[Mapping[str, Any]], view: str) -> str:

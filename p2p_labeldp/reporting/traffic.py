@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.protocol.messages import KINDS, MAX_LABELS, PARTIES, Outcome
 
@@ -70,13 +71,18 @@ def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
     trace = Trace.open(path)
     if trace.header["users"] != users:
         raise RequestError(f"{path}: trace and summary are of different runs: their numbers of users differ")
+    return traffic_of(trace, users, wall_clock=trace.wall_clock, most=most)
+
+
+def traffic_of(found: Iterable[Event], users: int, *, wall_clock: bool = False, most: int = MOST) -> Traffic:
+    """The columns of a run's messages, whoever has them."""
     time, kinds = array("d"), bytearray()
     sender, receiver, user = array("q"), array("q"), array("q")
     round_, label, outcome = array("h"), array("h"), array("b")
     rosters: dict[int, list[NDArray[np.int64]]] = {}
     refusals: dict[int, str] = {}
     left_out = 0
-    events = iter(trace)
+    events = iter(found)
     for _, _, at, source, target, kind, fields in islice(events, most):
         code = CODES.get(kind) if type(kind) is str else None
         if (
@@ -106,7 +112,7 @@ def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
         outcome.append(-1 if at_outcome is None else _outcome(fields[at_outcome]))
     complete = next(events, None) is None
     return Traffic(
-        wall_clock=trace.wall_clock,
+        wall_clock=wall_clock,
         complete=complete,
         left_out=left_out,
         time=_column(time),

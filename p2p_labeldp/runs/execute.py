@@ -5,27 +5,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.adversaries.install import assign, install, refuse_misbehaviour
+from p2p_labeldp.adversaries.install import assign, colluding, install, misbehaving, refuse_misbehaviour
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.engines.split import DaskWorkers, Record, Workers, run_split
+from p2p_labeldp.engines.split import DaskWorkers, Workers, run_split
+from p2p_labeldp.engines.split import Record as WorkRecord
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import learned_prior, require_model
 from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Exchange, Parameters, View, account
+from p2p_labeldp.protocol.auditor import BATCH, Record
 from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, colluders_by_size, guarantees
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.scenario import MECHANISMS, Engine, Hosting, Scenario
 from p2p_labeldp.streams import Purpose
@@ -35,6 +39,18 @@ Progress = Callable[[str, int, int], None]
 
 Prepare = Callable[[Simulation], None]
 """Puts other roles in place of honest ones before the actors start."""
+
+
+class Observer(Protocol):
+    """Whoever watches a simulation while it goes on. Nothing that it does changes an outcome, or what is traced."""
+
+    def planned(self, run: Executed, expected: Table) -> None:
+        """Before the first message; ``expected`` is guaranteed if everyone takes part, in the outcome's clusters."""
+        ...
+
+    def see(self, simulation: Simulation, batch: list[Record]) -> int:
+        """As ``network.memory.OnBatch``."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +66,7 @@ class Executed:
     """Who the adversaries were."""
     silent: frozenset[int] = frozenset()
     """Victims who never flipped: nothing of theirs was ever said."""
-    record: Record | None = None
+    record: WorkRecord | None = None
     """Who did how much of a run that was split."""
 
     def again(self) -> Outcome:
@@ -100,6 +116,7 @@ def execute(
     workers: Workers | None,
     prepare: Prepare | None,
     tell: Progress,
+    observer: Observer | None = None,
 ) -> Executed:
     """Run the exchange; with a folder, its trace is written there as it happens."""
     scenario = resolved.scenario
@@ -108,19 +125,24 @@ def execute(
     faults = faults_of(scenario, len(dataset.labels))
     done = Executed(resolved, dataset, population, coins, Outcome(dataset.labels, []))
     if engine == Engine.ACTORS:
-        simulation = _simulation(done, faults, hosting, folder, tell)
+        simulation = _simulation(done, faults, hosting, folder, tell, observer)
         if scenario.defences.check_assignment:
             simulation.coordinator.centres = clusters.centres
         assignments = install(simulation, scenario)
         if prepare is not None:
             prepare(simulation)
+        if observer is not None:
+            everyone = Outcome(np.asarray(clusters(np.arange(len(dataset.labels)), dataset.features)), [])
+            planned = dataclasses.replace(done, outcome=everyone, assignments=assignments)
+            expected = circumstances(resolved, everyone, assignments, replaced=prepare is not None)
+            observer.planned(planned, guarantees(resolved.plan, expected))
         outcome = simulation.run()
         silent = frozenset(
             p.victim for p in assignments if p.victim is not None and not simulation.users[p.victim].flipped
         )
         return dataclasses.replace(done, outcome=outcome, assignments=assignments, silent=silent)
     tell("exchange", 0, 0)
-    record: Record | None = None
+    record: WorkRecord | None = None
     if workers is None:
         outcome = done.again()
     else:
@@ -130,6 +152,22 @@ def execute(
         outcome = dataclasses.replace(outcome, warnings=[unused])
     assignments = assign(scenario, len(dataset.labels))
     return dataclasses.replace(done, outcome=outcome, assignments=assignments, record=record)
+
+
+def circumstances(
+    resolved: Resolved, outcome: Outcome, assignments: Sequence[Assignment], *, replaced: bool
+) -> Circumstances:
+    """What the guarantees of an exchange depend on; ``replaced``: roles are code that nobody has accounted for."""
+    parameters, pooling = resolved.plan.parameters, colluding(assignments)
+    sizes = cluster_sizes(outcome.clusters, parameters)
+    return Circumstances.of(
+        outcome,
+        parameters,
+        resolved.delta,
+        misbehaving=tuple(misbehaving(assignments)),
+        replaced=replaced,
+        colluders=colluders_by_size(outcome.clusters, pooling, sizes) if pooling else {},
+    )
 
 
 def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None) -> None:
@@ -147,16 +185,23 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
 
 
 def _simulation(
-    done: Executed, faults: Faults | None, hosting: str, folder: RunFolder | None, tell: Progress
+    done: Executed,
+    faults: Faults | None,
+    hosting: str,
+    folder: RunFolder | None,
+    tell: Progress,
+    observer: Observer | None,
 ) -> Simulation:
     resolved = done.resolved
     scenario, parameters = resolved.scenario, resolved.plan.parameters
     total = expected_messages(len(done.dataset.labels), parameters)
 
-    def on_batch(sent: int) -> None:
+    def on_batch(batch: list[Record]) -> int:
+        sent = batch[-1][0] + 1
         tell("messages", sent, total)
         if folder is not None:
             folder.messages = sent
+        return BATCH if observer is None else observer.see(simulation, batch)
 
     simulation = Simulation(
         done.population,

@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
-from p2p_labeldp.privacy import Exchange, Parameters, relays_to_withstand
-from p2p_labeldp.protocol.messages import ATTEMPTS
+from p2p_labeldp.privacy import relays_to_withstand
+from p2p_labeldp.protocol.beforehand import options_of
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.scenario import MAX_RELAYS, MECHANISMS, Scenario, replace
-
-_SECTION = ("theta", "noise", "rounds", "exchange", "relays", "withstand")
-"""Keys that are parameters of the exchange, not options of a mechanism."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,45 +25,6 @@ class Resolved:
     """Of every guarantee that has one."""
     target: float | None
     """The epsilon that was asked for."""
-
-
-def parameters_of(scenario: Scenario, labels: int) -> Parameters:
-    """The exchange's parameters, checked against the number of labels, which only the data knows."""
-    mechanism = scenario.mechanism
-    if labels < 2:
-        where = f"{scenario.data.label_column} of {scenario.data.path}" if scenario.data.path else scenario.data.name
-        raise RequestError(f"data: {where} has one label only; at least two are needed")
-    flipping = MECHANISMS[mechanism.kind].flips and mechanism.epsilon == 0
-    if scenario.learner.correct_flips and flipping and mechanism.alpha == (labels - 1) / labels:
-        raise RequestError(
-            f"learner.correct_flips is not possible at mechanism.alpha = {mechanism.alpha:g}: "
-            f"with {labels} labels the noise is uniform; choose another alpha"
-        )
-    return Parameters(
-        alpha=mechanism.alpha,
-        theta=mechanism.theta,
-        labels=labels,
-        noise=mechanism.noise,
-        rounds=mechanism.rounds,
-        # Relays are members of their cluster, so that one with fewer users abstains whatever it defends itself with.
-        minimum_size=max(scenario.clusters.minimum_size if scenario.defences.abstain else 1, mechanism.relays),
-        exchange=mechanism.exchange,
-        relays=mechanism.relays,
-        attempts=ATTEMPTS if mechanism.exchange == Exchange.MIXED else 1,
-    )
-
-
-def options_of(scenario: Scenario) -> dict[str, Any]:
-    """The keys of ``[mechanism]`` that its kind reads; 0 is not given where an epsilon stands for it."""
-    mechanism = scenario.mechanism
-    found: dict[str, Any] = {}
-    for key in MECHANISMS[mechanism.kind].keys:
-        name = "lambda_" if key == "lambda" else key
-        value = getattr(mechanism, name)
-        solved = key in MECHANISMS[mechanism.kind].instead and (mechanism.epsilon > 0 if key == "alpha" else value == 0)
-        if key not in _SECTION and not solved:
-            found[name] = value
-    return found
 
 
 def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]) -> Resolved:
@@ -88,6 +46,11 @@ def resolve(scenario: Scenario, *, labels: int, users: int, sizes: Iterable[int]
             )
         except RequestError as refusal:
             raise RequestError(f"mechanism.{refusal}") from None
+        if relays > scenario.clusters.minimum_size:
+            raise RequestError(
+                f"mechanism.withstand = {mechanism.withstand} takes {relays} relays, which are members of their "
+                f"cluster; clusters.minimum_size must be at least that, not {scenario.clusters.minimum_size}"
+            )
         scenario = replace(scenario, mechanism__relays=relays, mechanism__withstand=0)
         parameters = dataclasses.replace(parameters, relays=relays)
     plan = make_plan(

@@ -16,14 +16,14 @@ from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.data.quality import cluster_shares, phi, psi, purity
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.learning import Metrics, Model, Reports, learn, measured
+from p2p_labeldp.learning import Metrics, Model, Reports, learn, measured, model_of
 from p2p_labeldp.learning.model_file import FILE, StoredModel, can_be_kept, write_model
 from p2p_labeldp.mechanisms.coins import SCHEME, randomness_of
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.model_card import model_card
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.runs.summary import Fault, Sizes, Summary
-from p2p_labeldp.scenario import MODELS, Scenario
+from p2p_labeldp.scenario import Scenario
 from p2p_labeldp.scenario.outside import added
 from p2p_labeldp.streams import Purpose
 
@@ -88,7 +88,8 @@ def stated(resolved: Resolved, warnings: Sequence[str] = ()) -> dict[str, Any]:
 
 def _of_the_model(scenario: Scenario) -> tuple[str, ...]:
     name = scenario.learner.model
-    return () if name in MODELS else (f"no file keeps the model: there is no safe format of {name}",)
+    kept = model_of(name).storage is not None
+    return () if kept else (f"no file keeps the model: there is no safe format of {name}",)
 
 
 def _of_plugins(kind: str) -> tuple[str, ...]:

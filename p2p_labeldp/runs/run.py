@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_labeldp.adversaries.install import colluding, misbehaving, present
+from p2p_labeldp.adversaries.install import present
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset
@@ -21,14 +21,16 @@ from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
     Executed,
+    Observer,
     Prepare,
     Progress,
     check_engine,
+    circumstances,
     execute,
     workers_at,
 )
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, guarantees, headline
+from p2p_labeldp.runs.guarantees import guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
@@ -63,16 +65,17 @@ def run(
     prepare: Prepare | None = None,
     dask: str | None = None,
     measure: Measure | None = None,
+    observer: Observer | None = None,
 ) -> Run:
     """Run a scenario. With ``out``, leave a run folder there.
 
     ``prepare`` may put other roles in place of honest ones before the actors start; nothing is guaranteed of such a
     run. ``dask``: the address of a scheduler over whose workers the vectorized engine's exchange is split, by clusters.
-    ``measure`` says what the scenario's adversaries achieved.
+    ``measure`` says what the scenario's adversaries achieved. ``observer`` is shown a simulation's messages.
     """
     check_engine(scenario, engine, hosting, dask)
     tell = progress or (lambda stage, done, total: None)
-    asked = _Asked(scenario.settled(), engine, hosting, data_dir, prepare, measure, tell)
+    asked = _Asked(scenario.settled(), engine, hosting, data_dir, prepare, measure, tell, observer)
     if out is None:
         with workers_at(dask) as workers:
             return _run(asked, None, workers)
@@ -95,6 +98,7 @@ class _Asked:
     prepare: Prepare | None
     measure: Measure | None
     tell: Progress
+    observer: Observer | None
 
 
 def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Run:
@@ -112,7 +116,9 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_scenario(resolved.scenario)
-    executed = execute(resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell)
+    executed = execute(
+        resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell, asked.observer
+    )
     summary, model = _summary(asked, executed, known, clusters.merged, began, folder)
     if folder is not None:
         people = {"cluster": executed.outcome.clusters, "true_label": dataset.labels}
@@ -134,16 +140,7 @@ def _summary(
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
-    parameters, pooling = resolved.plan.parameters, colluding(executed.assignments)
-    sizes = cluster_sizes(outcome.clusters, parameters)
-    found = Circumstances.of(
-        outcome,
-        parameters,
-        resolved.delta,
-        misbehaving=tuple(misbehaving(executed.assignments)),
-        replaced=asked.prepare is not None,
-        colluders=colluders_by_size(outcome.clusters, pooling, sizes) if pooling else {},
-    )
+    found = circumstances(resolved, outcome, executed.assignments, replaced=asked.prepare is not None)
     table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
     if executed.assignments and asked.measure is not None:

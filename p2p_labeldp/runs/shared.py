@@ -9,6 +9,7 @@ are read-only, since several runs look at them.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class Shared:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self._clusterings: dict[tuple[int, int, int], Clustering] = {}
-        self._nonprivate: dict[tuple[str, float, int], Metrics] = {}
+        self._nonprivate: dict[Learner, Metrics] = {}
         for array in (dataset.features, dataset.labels, dataset.test_features, dataset.test_labels):
             array.flags.writeable = False
 
@@ -47,7 +48,7 @@ class Shared:
 
     def nonprivate(self, learner: Learner) -> Metrics:
         """Of the model that is fitted to everyone's true label; a model's own randomness is the same in all runs."""
-        key = learner.model, learner.l2, learner.max_iterations
+        key = replace(learner, correct_flips=True, robust=0.0)  # of which true labels have no use
         if key not in self._nonprivate:
             data = self.dataset
             targets = one_hot(data.labels, len(data.classes))

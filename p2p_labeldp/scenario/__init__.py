@@ -18,7 +18,7 @@ from p2p_labeldp.scenario.reading import (
     parse_scenario,
     replace,
 )
-from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Number, OneOf, Switch, Text, Whole
+from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Named, Number, OneOf, Switch, Text, Whole
 from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
@@ -68,6 +68,7 @@ __all__ = [
     "Ids",
     "Learner",
     "Mechanism",
+    "Named",
     "Network",
     "Number",
     "OneOf",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from p2p_labeldp.scenario.entries import ADVERSARIES, Entry
-from p2p_labeldp.scenario.sections import DATA_SETS, MECHANISMS, SECTIONS, Examples, Reads
+from p2p_labeldp.scenario.sections import DATA_SETS, MECHANISMS, MODELS, SECTIONS, Examples, Reads
 
 GROUP = "p2p_labeldp.plugins"
 """The entry points of plugins that are installed."""
@@ -30,7 +30,7 @@ _ADDED: dict[tuple[str, str], Outside] = {}
 
 
 def added(noun: str, name: str) -> Outside | None:
-    """What a plugin added as ``adversary``, ``mechanism`` or ``data_set`` of this name; None for one of our own."""
+    """An ``adversary``, ``mechanism``, ``data_set`` or ``model`` that a plugin added; None for one of our own."""
     return _ADDED.get((noun, name))
 
 
@@ -49,6 +49,12 @@ def add_data_set(plugin: str, name: str, examples: Examples, keys: Mapping[str, 
     _ADDED["data_set", name] = Outside(plugin, record)
     DATA_SETS[name] = examples
     extend("data", keys)
+
+
+def add_model(plugin: str, name: str, keys: Mapping[str, Any], record: Any) -> None:
+    _ADDED["model", name] = Outside(plugin, record)
+    MODELS[name] = tuple(keys)
+    extend("learner", keys)
 
 
 def extend(section: str, keys: Mapping[str, Any]) -> None:

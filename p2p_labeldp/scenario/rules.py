@@ -65,6 +65,21 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Named:
+    """One of several names, or a text that others make sense of."""
+
+    choices: Collection[str]
+    """Plugins may add to it."""
+    otherwise: str
+
+    def allows(self, value: Any) -> bool:
+        return Text().allows(value)
+
+    def __str__(self) -> str:
+        return f"{OneOf(self.choices)}, or {self.otherwise}"
+
+
+@dataclass(frozen=True)
 class Address:
     optional: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from p2p_labeldp.scenario.rules import MAX_SEED, Address, Number, OneOf, Switch, Text, Whole, key
+from p2p_labeldp.scenario.rules import MAX_SEED, Address, Named, Number, OneOf, Switch, Text, Whole, key
 from p2p_labeldp.scenario.schema import NO_SCHEMA, Schema, SchemaTable
 
 
@@ -99,6 +99,13 @@ class Reads:
     """Whether users flip their own labels, which a learner may correct."""
     pure: bool = False
     """Whether its epsilon holds at delta 0, so that no delta is read."""
+    clusters: bool = True
+    """Whether what is released and learned depends on the clusters."""
+
+    @property
+    def by_cluster(self) -> bool:
+        """Whether the flips for an epsilon follow from the sizes of clusters, so that they wait for these."""
+        return self.flips and not self.pure
 
 
 EXCHANGES = ("pull", "mixed")
@@ -109,14 +116,14 @@ MECHANISMS = {
         ("alpha", "theta", "noise", "rounds", "exchange", "relays", "withstand"), ("alpha",), rounds=True, flips=True
     ),
     "shuffle": Reads(("alpha",), ("alpha",), flips=True),
-    "uniform_rr": Reads(flips=True, pure=True),
-    "subsampled_rr": Reads(("alpha", "theta"), ("alpha",), flips=True, pure=True),
+    "uniform_rr": Reads(flips=True, pure=True, clusters=False),
+    "subsampled_rr": Reads(("alpha", "theta"), ("alpha",), flips=True, pure=True, clusters=False),
     "cluster_rr": Reads(("tau", "share"), pure=True),
     "centralized": Reads(("tau", "share", "sigma", "lambda", "beta"), ("sigma", "lambda"), pure=True),
     "rr_with_prior": Reads(("share",), pure=True),
-    "lp_2st": Reads(flips=True, pure=True),
-    "dp_sgd": Reads(),
-    "none": Reads(epsilon=False),
+    "lp_2st": Reads(flips=True, pure=True, clusters=False),
+    "dp_sgd": Reads(clusters=False),
+    "none": Reads(epsilon=False, clusters=False),
 }
 
 
@@ -152,7 +159,8 @@ class Mechanism:
     )
 
 
-MODELS = ("softmax", "mlp", "boosted_trees")
+MODELS: dict[str, tuple[str, ...]] = {"softmax": (), "mlp": (), "boosted_trees": ()}
+"""By name: keys of ``[learner]`` that it alone reads."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +169,8 @@ class Learner:
 
     model: str = key(
         "softmax",
-        Text(),
-        "softmax, mlp, boosted_trees, or a classifier of scikit-learn by its class name; only softmax learns negative "
-        "targets, others their positive part",
+        Named(MODELS, "the class name of a classifier of scikit-learn"),
+        "what is fitted; of the models that ship only softmax learns negative targets, the others their positive part",
     )
     l2: float = key(1e-4, Number(0), "weight of the squared norm in the loss (softmax, mlp, boosted_trees)")
     correct_flips: bool = key(True, Switch(), "undo the flips' bias with soft targets (no privacy cost)")
@@ -241,6 +248,8 @@ class Deployment:
     )
     learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
     auditor: str = key("127.0.0.1:7420", Address(), "where the auditor is reached")
+    curator: str = key("127.0.0.1:7440", Address(), "where the curator is reached, in mechanisms that have one")
+    shuffler: str = key("127.0.0.1:7450", Address(), "where the shuffler is reached, with mechanism.kind = shuffle")
     listen: str = key(
         "", Address(True), "where this node listens; empty: at its own address, a user host at a free port"
     )

@@ -188,12 +188,20 @@ class Scenario:
         return hashlib.sha256(self.to_toml(seed=seed).encode()).hexdigest()[:16]
 
     def shared_digests(self) -> dict[str, str]:
-        """A digest of every key that the nodes of a deployment must agree on: not where they run or keep files."""
+        """A digest of every key that the nodes of a deployment must agree on: not where they run or keep files.
+
+        Nor the seed: nodes show these to each other, and seeds are few enough to be tried one by one.
+        """
+        apart = {("data", "path"), ("coins", "seed")}
         return {
             f"{section}.{name.rstrip('_')}": hashlib.sha256(_as_toml(value).encode()).hexdigest()[:8]
             for section, table in self.tables().items()
             for name, value in table.items()
-            if section != "deployment" and (section, name) != ("data", "path")
+            if section != "deployment" and (section, name) not in apart
+        } | {
+            array: hashlib.sha256(repr(entries).encode()).hexdigest()[:8]
+            for array in ARRAYS
+            if (entries := getattr(self, array))
         }
 
 

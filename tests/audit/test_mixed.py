@@ -19,7 +19,7 @@ from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import MIXING
+from p2p_labeldp.protocol.messages import BY_KIND, HOST
 from p2p_labeldp.scenario import Network, parse_scenario
 
 USERS = 12
@@ -74,7 +74,8 @@ def broken(records: Records, *, seeded: bool = True, missing: Any = (), jitter: 
 @pytest.mark.parametrize("seeded", [True, False])
 def test_an_honest_trace_keeps_every_invariant(seeded: bool) -> None:
     records, _ = honest()
-    assert {record[3][0] for record in records} >= set(MIXING) - {"nogo", "halt", "stop"}
+    mixing = {kind for kind, message in BY_KIND.items() if message.exchanges == ("mixed",)}
+    assert {record[3][0] for record in records} >= mixing - {"nogo", "halt", "stop"}
     assert broken(records, seeded=seeded) == set()
 
 
@@ -139,6 +140,10 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     ),
     "another digest of what was taken": (field("passed", 5, flip_bit), {"whole_batches"}),
     "a go over another batch": (field("go", 3, flip_bit), {"agreement", "nothing_opened_early"}),
+    "keys that are not signed": (field("open", 6, lambda _: b""), {"signatures"}),
+    "a batch that is not signed": (field("batch", 7, lambda _: b"", receiver=HOST), {"signatures"}),
+    "a go that is not signed": (field("go", 5, lambda _: b""), {"signatures"}),
+    "other keys that sign": (field("opened", 7, flip_bit), {"relays"}),
     "a go that is missing": (without("go"), {"nothing_opened_early"}),
     "another nonce": (field("reveal", 3, flip_bit), {"draws"}),
     "a nonce that is missing": (without("reveal"), {"draws"}),
@@ -179,7 +184,7 @@ def test_a_relay_that_halts_after_its_release_is_found_out() -> None:
     place = first(records, "unlock")
     time, sender, _, (_, round_, attempt, *_) = records[place]
     cluster = sender // 6
-    records.insert(place + 1, [time, sender, -1, ["halt", round_, cluster, attempt, [], "why"]])
+    records.insert(place + 1, [time, sender, -1, ["halt", round_, cluster, attempt, [], "why", []]])
     assert "nothing_opened_early" in broken(records)
 
 

@@ -23,12 +23,12 @@ from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.protocol.messages import KINDS, MIXING, Ask, Message, Outgoing
+from p2p_labeldp.protocol.messages import BY_KIND, KINDS, Ask, Message, Outgoing
 from p2p_labeldp.protocol.user import User
 
 Record = list[Any]
 
-OTHERS = ("submit", "release", "shares", "prior", "centre", *MIXING)  # other mechanisms and exchanges, defences
+OTHERS = ("centre", *(kind for kind, message in BY_KIND.items() if "pull" not in message.exchanges))
 EXCHANGED = [kind for kind in KINDS if kind not in OTHERS]
 
 

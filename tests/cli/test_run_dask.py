@@ -31,7 +31,6 @@ MIXED = """
 name = "synthetic"
 users = 2000
 groups = 5
-labels = 4
 [clusters]
 method = "given"
 minimum_size = 5

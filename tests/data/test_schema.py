@@ -180,8 +180,12 @@ WARNED = {
     "date": ({"seen": [f"2024-03-{1 + place % 28:02}" for place in range(200)]}, "seen holds dates: ignored"),
     "constant": ({"site": ["north"] * 200}, "site is always the same"),
     "missing": ({"dose": ["NA", *["1", "2", "3"] * 66, "1"]}, "'NA' in dose is taken for a missing value"),
-    "mixed": ({"dose": ["high", *["1", "2", "3"] * 66, "1"]}, "dose holds mostly numbers, but also 'high'"),
-    "many": ({"town": [f"t{place % 60}" for place in range(200)]}, "town has 60 values"),
+    "mixed": ({"dose": ["high", *["1", "2", "3"] * 66, "1"]}, "dose holds mostly numbers, but not in row 1:"),
+    "text": ({"town": [f"t{place % 60}" for place in range(200)]}, "town has no value that 5 rows share"),
+    "rare": (
+        {"town": ["Bern", *["Chur"] * 199]},
+        "town: 1 of its 2 values are those of fewer than 5 rows, and not named",
+    ),
     "tells": ({"result": ["neg", "pos"] * 100}, "result alone tells 100.0% of the labels"),
     "continuous": ({"label": [str(place / 7) for place in range(200)]}, "label holds 200 different numbers"),
 }
@@ -192,9 +196,24 @@ def test_a_proposal_warns_of_what_it_sees(tmp_path: Path, kind: str) -> None:
     changes, said = WARNED[kind]
     found = propose(file_of(tmp_path, columns_of() | changes), "label")
     assert any(said in warning for warning in found.warnings), found.warnings
-    if kind in ("identifier", "number", "person", "date", "constant"):
+    assert "Bern" not in found.to_toml(), "a schema is public"
+    if kind in ("identifier", "number", "person", "date", "constant", "text"):
         assert found.schema.ignore == tuple(changes)
         assert found.schema.features == 4
+
+
+def test_of_very_many_values_the_commonest_are_proposed(tmp_path: Path) -> None:
+    columns = columns_of(600) | {"town": [f"t{place % 60}" for place in range(600)]}
+    found = propose(file_of(tmp_path, columns), "label")
+    assert "town has 60 values: the 50 commonest are kept, others share one" in found.warnings
+    assert found.schema.columns[-1].other  # type: ignore[union-attr]
+
+
+def test_ranges_are_wider_than_the_rows_and_nothing_that_is_never_negative_becomes_so(tmp_path: Path) -> None:
+    columns = columns_of() | {"age": ["20", "90"] * 100, "visits": ["0", "7"] * 100}
+    found = {column.name: column for column in propose(file_of(tmp_path, columns), "label").schema.columns}
+    assert found["age"].range == (10, 100)  # type: ignore[union-attr]
+    assert found["visits"].range == (0, 8)  # type: ignore[union-attr]
 
 
 def test_separators_encodings_and_copies_are_noticed(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_an_expired_certificate_is_refused(own: Path) -> None:
 
 def test_a_certificate_is_good_for_a_node_whose_clock_is_half_an_hour_slow(tmp_path: Path) -> None:
     init_certificates(tmp_path / "certs", hosts=1, now=datetime.now(UTC) + timedelta(minutes=30))
-    handshake(tmp_path / "certs/coordinator", tmp_path / "certs/users-1")
+    assert seen_by(handshake(tmp_path / "certs/coordinator", tmp_path / "certs/users-1")[0]) == "users:users-1"
 
 
 def test_an_enrolled_host_is_accepted_with_its_chain(made: Path, enrolled: Path) -> None:
@@ -399,13 +399,13 @@ def test_renewed_nodes_speak_to_each_other_and_to_hosts_enrolled_before_and_afte
         later, sign_request(own / "enrolment", make_request(later), "clinic"), (own / "authority/ca.pem").read_bytes()
     )
     for client in (own / "users-1", enrolled, later):
-        handshake(own / "coordinator", client)
+        assert seen_by(handshake(own / "coordinator", client)[1]) == "coordinator:coordinator"
 
 
 def test_nodes_are_renewed_one_by_one_so_old_and_new_speak_to_each_other(own: Path, made: Path) -> None:
     renew(own)
-    handshake(own / "coordinator", made / "users-1")
-    handshake(made / "coordinator", own / "users-1")
+    for server, client in ((own, made), (made, own)):
+        assert seen_by(handshake(server / "coordinator", client / "users-1")[0]) == "users:users-1"
 
 
 def test_nothing_outlives_the_root(tmp_path: Path) -> None:

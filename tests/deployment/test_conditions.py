@@ -40,7 +40,7 @@ def until(model: Model, event: str) -> None:
         assert model.step()
 
 
-def ended(model: Model, why: str) -> None:
+def assert_ended(model: Model, why: str) -> None:
     """The coordinator stops with status 1, and so does everyone who hears of it; no report was released."""
     failure = coordinator(model).failure
     assert isinstance(failure, CheckError)
@@ -68,7 +68,7 @@ def test_too_few_hosts_stop_the_run_before_it_begins() -> None:
     model.away = set(model.names[5:])
     model.run()
     model.expire("coordinator")
-    ended(model, "2 user hosts take part; deployment.minimum_hosts is 3 (2 of 4 hosts that never joined)")
+    assert_ended(model, "2 user hosts take part; deployment.minimum_hosts is 3 (2 of 4 hosts that never joined)")
 
 
 def test_users_who_never_say_hello_stop_the_run_where_too_few_are_left() -> None:
@@ -77,7 +77,7 @@ def test_users_who_never_say_hello_stop_the_run_where_too_few_are_left() -> None
     model.away.add(model.names[4])
     model.run()
     model.expire("coordinator")
-    ended(model, "40 users take part; deployment.minimum_users is 45")
+    assert_ended(model, "40 users take part; deployment.minimum_users is 45")
 
 
 def test_a_host_lost_in_a_round_stops_the_run_before_anyone_reports() -> None:
@@ -86,7 +86,7 @@ def test_a_host_lost_in_a_round_stops_the_run_before_anyone_reports() -> None:
     model.away.add(model.names[4])
     model.run()
     model.expire_round()
-    ended(model, "2 user hosts take part; deployment.minimum_hosts is 3")
+    assert_ended(model, "2 user hosts take part; deployment.minimum_hosts is 3")
 
 
 def test_enough_is_enough() -> None:

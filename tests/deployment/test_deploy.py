@@ -21,7 +21,7 @@ from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import FACTS
 from p2p_labeldp.protocol.messages import VERSION
-from p2p_labeldp.scenario import parse_scenario
+from p2p_labeldp.scenario import parse_scenario, replace
 
 CLASSES = ("zebrafish", "quicksilver")
 SMALL = parse_scenario("""
@@ -221,7 +221,7 @@ def nothing_is_left(place: Path, temporary: Path, nodes: dict[int, bytes]) -> No
     [
         (["quickstart", "--hosts", "0"], "--hosts 0 is not allowed; it must be from 1 to 256"),
         (["quickstart", "--hosts", "300"], "--hosts 300 is not allowed; it must be from 1 to 256"),
-        (["quickstart", "--set", "mechanism.kind=shuffle"], "mechanism.kind = shuffle cannot be deployed"),
+        (["quickstart", "--set", "mechanism.kind=cluster_rr"], "mechanism.epsilon is missing; cluster_rr needs it"),
         (["nonsense"], "nonsense: neither a file nor a shipped scenario"),
         (["nonsense.toml"], "nonsense.toml: there is no such scenario file"),
         (["quickstart", "--out", "taken"], "--out taken: exists already"),
@@ -329,6 +329,18 @@ def test_a_state_folder_that_another_process_uses_is_left_alone(machine: Machine
         assert refused(nodes, "coordinator") == f"--state {state}: another process uses it; one node, one state folder"
         assert machine.ask("status", pid=first) is None
         assert machine.ask("signal", pid=first, number=int(signal.SIGKILL))
+
+
+def test_a_node_that_starts_again_with_another_seed_is_refused(machine: Machine, tmp_path: Path) -> None:
+    """Its journal knows; what nodes show each other says nothing of a seed, which could be tried out."""
+    assert SMALL.shared_digests() == replace(SMALL, coins__seed=7).shared_digests()
+    with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
+        nodes.start("coordinator")
+        nodes.wait_for("coordinator", "listening")
+        assert machine.ask("signal", pid=nodes.pids["coordinator"], number=int(signal.SIGKILL))
+        nodes.wait("coordinator")
+        nodes.start("coordinator", more=("--seed", "7"))
+        assert "the journal is of a run with another seed; name a new folder" in refused(nodes, "coordinator")
 
 
 def test_a_journal_that_cannot_be_written_ends_the_node_before_it_says_more(machine: Machine, tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ async def test_whoever_takes_too_long_is_dropped(
 
 async def test_many_who_say_nothing_keep_no_honest_host_out(server: Server, tmp_path: Path) -> None:
     idle = [await trio.open_tcp_stream("127.0.0.1", server.port) for _ in range(3 * MOST)]
-    await get_in(server, tmp_path / "host")
+    assert (await get_in(server, tmp_path / "host")).identity.role == "users"
     await server.logged("refused", count=10, kind="enrolment", fault="TooSlowError")
     for stream in idle:
         await trio.aclose_forcefully(stream)
@@ -342,7 +342,7 @@ async def test_whoever_hangs_up_at_once_does_no_harm(server: Server, tmp_path: P
         stream.socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset
         await trio.aclose_forcefully(stream)
     await server.logged("refused", count=20, kind="enrolment")
-    await get_in(server, tmp_path / "host")
+    assert (await get_in(server, tmp_path / "host")).identity.role == "users"
 
 
 async def test_an_authority_that_cannot_sign_ends_nothing(server: Server, tmp_path: Path) -> None:
@@ -353,4 +353,4 @@ async def test_an_authority_that_cannot_sign_ends_nothing(server: Server, tmp_pa
         await enrolment._write(stream, msgspec.msgpack.encode(request))
         assert "key.pem" in (await server.logged("failed", kind="enrolment"))["reason"]
     (server.authority / "key.pem").write_bytes(kept)
-    await get_in(server, tmp_path / "host")
+    assert (await get_in(server, tmp_path / "host")).identity.role == "users"

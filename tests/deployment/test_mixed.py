@@ -16,7 +16,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Drawn, Unlock
-from p2p_labeldp.runs.resolve import parameters_of
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.scenario import parse_scenario, replace
 
 USERS = 18

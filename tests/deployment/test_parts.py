@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from deployment_model import Model
 
+from p2p_labeldp.deployment import parts
 from p2p_labeldp.deployment.items import Item, Join, Wanted, encode_item
 from p2p_labeldp.deployment.journal import JOINED, Entry
 from p2p_labeldp.deployment.learning import Left
@@ -50,6 +51,20 @@ def test_any_order_of_items_gives_the_data_set_of_the_vectorized_engine(hosts: i
     model.run()
     assert all(part.over for part in model.parts.values())
     assert model.digest == vectorized(SMALL)
+
+
+def test_a_broadcast_that_is_encoded_in_pieces_is_the_same_broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a million users are told need not exist as a million objects at once."""
+    rounds = replace(SMALL, mechanism__rounds=2)
+    traces = []
+    for longest in (parts.LONGEST_QUEUE, 7):
+        monkeypatch.setattr(parts, "LONGEST_QUEUE", longest)
+        model = Model(rounds, 3)
+        model.run()
+        assert model.digest == vectorized(rounds)
+        _, *records = msgpack.Unpacker(io.BytesIO(model.trace))
+        traces.append(sorted(repr(record[2:]) for record in records))
+    assert traces[0] == traces[1]
 
 
 @pytest.mark.parametrize(

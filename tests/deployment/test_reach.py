@@ -6,12 +6,16 @@ nft does here: it drops the first packet of every connection that comes in.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from processes import Fleet, Machine, Unavailable, audited, expected_sha256, fleet
 
+from p2p_labeldp.deployment.invitations import invite
 from p2p_labeldp.scenario import parse_scenario, replace
 
 SCENARIO = parse_scenario("""
@@ -45,7 +49,7 @@ def relay_of(nodes: Fleet) -> tuple[str, str]:
     return "--relay", f"{nodes.address('coordinator')}:7402"
 
 
-def all_arrived(nodes: Fleet, out: Path) -> None:
+def assert_all_arrived(nodes: Fleet, out: Path) -> None:
     nodes.finish()
     summary = nodes.collect(out)
     assert summary.missing == summary.missing_hosts == summary.unreached == ()
@@ -60,7 +64,7 @@ def test_a_host_that_nobody_can_call_calls_the_others(lab: Machine, tmp_path: Pa
         nodes.start()
         nodes.finish()
         assert {line["name"] for line in nodes.heard("users-2", "connected")} >= {"users-1", "users-3"}
-        all_arrived(nodes, tmp_path / "run")
+        assert_all_arrived(nodes, tmp_path / "run")
 
 
 def test_hosts_that_cannot_call_each_other_meet_at_the_relay(lab: Machine, tmp_path: Path) -> None:
@@ -71,7 +75,7 @@ def test_hosts_that_cannot_call_each_other_meet_at_the_relay(lab: Machine, tmp_p
         nodes.finish()
         relayed = [line["name"] for line in nodes.heard("users-1", "connected") if "(relay)" in line["address"]]
         assert relayed == ["users-2"]
-        all_arrived(nodes, tmp_path / "run")
+        assert_all_arrived(nodes, tmp_path / "run")
 
 
 def test_without_a_relay_the_pair_that_failed_is_named(lab: Machine, tmp_path: Path) -> None:
@@ -113,10 +117,75 @@ def test_a_run_over_ipv6_alone_is_like_any_other(lab: Machine, tmp_path: Path) -
         for name in nodes.names:
             own = ["--listen", f"{place[name]}:{ports.get(name, 0)}"]
             nodes.start(name, more=(*where, *own))
-        all_arrived(nodes, tmp_path / "run")
+        assert_all_arrived(nodes, tmp_path / "run")
         for name in nodes.names:
             lab.ask("run", words=f"ip -n {name} address flush dev eth0 scope global".split())
             lab.ask("run", words=f"ip -n {name} address add {nodes.address(name)}/24 dev eth0".split())
+
+
+def test_sybils_with_a_token_that_was_used_get_no_part(lab: Machine, tmp_path: Path) -> None:
+    """A clinic enrols; ten invented hosts that have got hold of its invitation do not."""
+    with fleet(lab, SCENARIO, 2, tmp_path / "work", networks=True) as nodes:
+        lab.namespace("crowd", 240)
+        certificates, study = tmp_path / "work" / "certs", str(tmp_path / "work" / "study" / "study.toml")
+        join = str(invite(certificates, "clinic"))
+        enrolment = ("--enrolment", f"{nodes.address('coordinator')}:7401")
+
+        def enrols(name: str, rows: Path) -> None:
+            words = ["node", "users", study, "--rows", str(rows), *enrolment, "--join", join]
+            words += ["--certs", str(tmp_path / name), "--state", str(tmp_path / f"{name}-state")]
+            place = [*words, "--listen", "10.77.0.240:0"]
+            nodes.pids[name] = lab.ask("start", words=place, log=str(nodes.log(name)), namespace="crowd")
+
+        own = nodes._local.rows
+        nodes.start("coordinator", more=(*enrolment, "--authority", str(certificates / "enrolment")))
+        nodes.start("learner", "auditor")
+        enrols("clinic", own["users-2"])
+        nodes.wait_for("coordinator", "joined", host="clinic")
+        sybils = [f"sybil-{number}" for number in range(10)]
+        for name in sybils:
+            enrols(name, own["users-1"])
+        assert nodes.wait(*sybils) == dict.fromkeys(sybils, 2)
+        for name in sybils:
+            assert "the join token of clinic was used already, by another key" in nodes.said(name)[-1]["text"]
+        nodes.start("users-1")
+        ended = ("coordinator", "learner", "auditor", "users-1", "clinic")
+        assert nodes.wait(*ended) == dict.fromkeys(ended, 0)
+        summary = nodes.collect(tmp_path / "run")
+    assert (summary.hosts, summary.users, summary.missing) == (2, 90, ())
+
+
+FLOOD = """
+import socket, sys
+for _ in range(2000):
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as caller:
+        caller.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
+"""
+
+
+def test_strangers_who_flood_and_a_reader_who_stalls_change_nothing(lab: Machine, tmp_path: Path) -> None:
+    """Two thousand calls from outside, and the auditor's log is a pipe that is full and that nobody reads."""
+    with fleet(lab, SCENARIO, 2, tmp_path / "work", networks=True) as nodes:
+        lab.namespace("strangers", 241)
+        os.mkfifo(nodes.log("auditor"))
+        reader = os.open(nodes.log("auditor"), os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            room = fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+            writer = os.open(nodes.log("auditor"), os.O_WRONLY)
+            os.write(writer, b" " * room)
+            nodes.start("coordinator", "learner", "auditor", "users-1")
+            nodes.wait_for("coordinator", "joined", host="users-1")
+            called = [sys.executable, "-c", FLOOD, nodes.address("coordinator"), "7400"]
+            lab.ask("run", words=["ip", "netns", "exec", "strangers", *called])
+            nodes.start("users-2")
+            nodes.finish()
+        finally:
+            os.close(writer)
+            os.close(reader)
+        nodes.log("auditor").unlink()
+        nodes.log("auditor").touch()
+        assert len(nodes.heard("coordinator", "refused")) <= 100
+        assert_all_arrived(nodes, tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -127,4 +196,4 @@ def test_thirty_hosts_on_thirty_machines_lose_nobody(lab: Machine, tmp_path: Pat
         nodes.finish()
         relayed = sum("(relay)" in line["address"] for name in nodes.names for line in nodes.heard(name, "connected"))
         print(f"{relayed} ends of connections go by the relay")
-        all_arrived(nodes, tmp_path / "run")
+        assert_all_arrived(nodes, tmp_path / "run")

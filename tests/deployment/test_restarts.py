@@ -24,8 +24,8 @@ from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.runs.clusters import ClusterPlan
-from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 MANY_ROUNDS = parse_scenario(ONE_CLUSTER, overrides=["mechanism.rounds=30", "deployment.away_limit=15"])

@@ -24,7 +24,7 @@ QUICK = 15  # seeds of the usual suite; 200 of the slow one
 TOGETHER = 5
 
 
-def hold(seeds: Sequence[int]) -> Swarm:
+def assert_all_hold(seeds: Sequence[int]) -> Swarm:
     found = swarm(seeds)
     told = [f"{failure}\n  {COMMAND} --seed {seed} --trace" for seed, failure in found.failed.items()]
     assert not told, "\n".join(told)
@@ -41,13 +41,13 @@ OPEN = {
 
 @pytest.mark.parametrize("first", range(0, QUICK, TOGETHER))
 def test_whatever_a_seed_brings_about_everything_holds(first: int) -> None:
-    hold(range(first, first + TOGETHER))
+    assert_all_hold(range(first, first + TOGETHER))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(QUICK, 200, 17))
 def test_two_hundred_seeds_hold(first: int) -> None:
-    hold([seed for seed in range(first, min(first + 17, 200)) if seed not in OPEN])
+    assert_all_hold([seed for seed in range(first, min(first + 17, 200)) if seed not in OPEN])
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_two_hundred_seeds_hold(first: int) -> None:
     "seed", [pytest.param(seed, marks=pytest.mark.xfail(reason=why)) for seed, why in OPEN.items()]
 )
 def test_open_findings_are_known_by_their_seeds(seed: int) -> None:
-    hold([seed])
+    assert_all_hold([seed])
 
 
 @pytest.mark.parametrize("seed", [5])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import figure
+import pytest
 
 from p2p_labeldp.experiments.compare import AS_PRINTED
-from p2p_labeldp.reporting.comparison import summarise
+from p2p_labeldp.reporting.comparison import Panel, summarise
 
 DOCS = Path(figure.__file__).parent
 
@@ -22,6 +24,19 @@ def test_the_tables_of_the_page_are_those_of_the_rows() -> None:
 def test_the_rows_survive_writing_and_reading() -> None:
     path = DOCS / "figure.csv"
     assert figure.table(figure.panels_in(path)) == path.read_bytes()
+
+
+def test_trials_are_added_to_rows_that_stand_and_rows_of_both_must_agree() -> None:
+    old = figure.panels_in(DOCS / "figure.csv")
+    first = old[0].points[0]
+    assert [panel.points for panel in figure.merged(old, old)] == [panel.points for panel in old]
+    more = Panel(old[0].dataset, [dataclasses.replace(first, trial=99, seed=1)], old[0].across)
+    assert len(figure.merged(old, [more])[0].points) == len(old[0].points) + 1
+    other = Panel(old[0].dataset, [dataclasses.replace(first, accuracy=0.5)], old[0].across)
+    with pytest.raises(SystemExit, match="accuracy is not that of the row that stands"):
+        figure.merged(old, [other])
+    renewed = figure.merged(old, [other], renew=[first.kind])[0]
+    assert [point.accuracy for point in renewed.points if point.kind == first.kind] == [0.5]
 
 
 def test_every_mechanism_spent_what_the_figure_says_at_one_delta() -> None:

@@ -50,7 +50,6 @@ CROWD = """
 name = "crowd"
 users = 403
 groups = 10
-labels = 3
 [clusters]
 method = "given"
 minimum_size = 20
@@ -168,14 +167,14 @@ def test_sticky_noise_of_the_systems_coins_is_drawn_once_for_all_rounds() -> Non
     "settings",
     [
         [],
-        ["data.labels=2", "mechanism.rounds=1"],
+        ["mechanism.rounds=1"],
         ["data.labels=10", "mechanism.rounds=3", "mechanism.noise=fresh"],
         ["data.labels=300"],
         ["clusters.minimum_size=41"],
         ["clusters.minimum_size=2000"],
         ["mechanism.theta=0"],
-        ["mechanism.epsilon=2", "data.groups=5", "data.labels=2", "mechanism.rounds=1"],
-        ["data.groups=1", "privacy.delta=1e-4", "data.labels=2", "mechanism.rounds=1"],
+        ["mechanism.epsilon=2", "data.groups=5", "mechanism.rounds=1"],
+        ["data.groups=1", "privacy.delta=1e-4", "mechanism.rounds=1"],
         ["data.groups=403", "clusters.minimum_size=1"],
     ],
     ids=lambda settings: " ".join(settings) or "as it is",
@@ -235,24 +234,22 @@ class Measured(InProcess):
 
     def work(self, shares: Iterable[Share], task: Task) -> Generator[Done, None, None]:
         for number, share in enumerate(shares):
-            before = tracemalloc.get_traced_memory()[0]
-            tracemalloc.reset_peak()
-            result = task(share)
-            self.peaks.append(tracemalloc.get_traced_memory()[1] - before)
+            tracemalloc.start()  # for the share alone: an account takes ten times as long while it is traced
+            try:
+                result = task(share)
+                self.peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
             yield Done(number, result, "here", 0, 0.0)
 
 
-@pytest.mark.parametrize("changes", [["data.labels=2", "mechanism.rounds=1"], ["data.labels=10", "mechanism.theta=1"]])
+@pytest.mark.parametrize("changes", [[], ["data.labels=10", "mechanism.theta=1", "mechanism.rounds=1"]])
 def test_memory_is_bounded_by_a_share_however_large_the_run(changes: list[str], tmp_path: Path) -> None:
     most, peaks = 1 << 14, {}
     for users in (1 << 15, 1 << 17):
         scenario = crowd(*changes, f"data.users={users}", f"data.groups={users >> 8}")
         workers = Measured()
-        tracemalloc.start()
-        try:
-            in_shares(scenario, tmp_path / str(users), most, workers)
-        finally:
-            tracemalloc.stop()
+        in_shares(scenario, tmp_path / str(users), most, workers)
         mechanism = scenario.mechanism
         parameters = Parameters(mechanism.alpha, mechanism.theta, scenario.data.labels, rounds=mechanism.rounds)
         assert len(workers.peaks) == users // most
@@ -281,7 +278,7 @@ def test_a_full_disk_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         free = 10_000
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Little)
-    with pytest.raises(RequestError, match=r"--out .*run: needs about 1.42e-05 GB, but 1e-05 GB are free there"):
+    with pytest.raises(RequestError, match=r"--out .*run: needs about 1.37e-05 GB, but 1e-05 GB are free there"):
         in_shares(crowd(), tmp_path / "run", 100)
     assert list(tmp_path.iterdir()) == []
 

@@ -30,7 +30,8 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.experiments.sweeps import Sweep, sweep
 from p2p_labeldp.experiments.sweeps.tables import ROWS
 from p2p_labeldp.privacy import View
-from p2p_labeldp.reporting.comparison import DRAWN, Panel, caption, curve_label, draw_panel
+from p2p_labeldp.reporting.comparison import Panel, caption, curve_label, draw_panel
+from p2p_labeldp.reporting.drawn import LEAST_CONTRAST, PAPER, contrast, drawn, kinds
 from p2p_labeldp.scenario import MECHANISMS, parse_scenario
 
 TEXT = """
@@ -39,6 +40,7 @@ name = "synthetic"
 users = 400
 groups = 4
 sharpness = 4.0
+seed = 0
 [clusters]
 count = 4
 [privacy]
@@ -62,7 +64,7 @@ def test_a_row_is_digit_for_digit_what_run_gives_with_its_settings_and_seed(whol
     assert len(first) == len(COMPARED)
     for row in first:
         settings = [f"{key}={json.dumps(row[key])}" for key in whole.keys if row[key] is not None]
-        scenario = parse_scenario(TEXT, overrides=[*settings, "data.seed=0"], seed=row["seed"])
+        scenario = parse_scenario(TEXT, overrides=settings, seed=row["seed"])
         summary = run(scenario, engine="vectorized").summary
         assert row["accuracy"] == summary.accuracy
         assert row["nonprivate_accuracy"] == summary.nonprivate_accuracy
@@ -71,7 +73,7 @@ def test_a_row_is_digit_for_digit_what_run_gives_with_its_settings_and_seed(whol
             assert (row[f"epsilon.{view}"], row[f"delta.{view}"]) == (guarantee.epsilon, guarantee.delta)
 
 
-def test_trials_differ_by_the_mechanisms_coins_alone(whole: Sweep) -> None:
+def test_with_a_fixed_split_trials_differ_by_the_mechanisms_coins_alone(whole: Sweep) -> None:
     assert len({row["seed"] for row in whole.rows}) == len(whole.rows)
     for name in ("nonprivate_accuracy", "majority_accuracy", "purity", "cluster_size.smallest"):
         assert len({row[name] for row in whole.rows}) == 1
@@ -107,7 +109,9 @@ def test_users_and_clusters_are_found_once_in_a_process(monkeypatch: pytest.Monk
     for name in ("load", "kmeans_clusters"):
         original = getattr(shared, name)
         monkeypatch.setattr(shared, name, lambda *a, name=name, original=original: calls.append(name) or original(*a))
-    plan = comparison(parse_scenario(TEXT, seed=77), [parse_curve("uniform_rr")], [0.5, 1.0, 2.0], trials=2)
+    plan = comparison(
+        parse_scenario(TEXT.replace("seed = 0", "seed = 77")), [parse_curve("uniform_rr")], [0.5, 1.0, 2.0], trials=2
+    )
     sweep(plan, tmp_path / "out", workers=1)
     assert calls == ["load", "kmeans_clusters"]
 
@@ -201,14 +205,14 @@ def test_a_preview_works_on_few_rows_of_a_csv_file_and_says_what_it_cut(
     assert main(["compare", "few.csv", "--label", "answer", *options]) == 0
     shown = capsys.readouterr().out
     assert "few.csv" not in shown
-    assert "csv (preview: 2 trials, 3 epsilons): non-private accuracy" in shown
+    assert "(preview: 2 trials, 3 epsilons): 200 users to learn from; non-private accuracy" in shown
     folder = tmp_path / "runs" / "few-compare-quick"
     assert (folder / "compare.png").read_bytes().startswith(b"\x89PNG")
     assert "preview: 2 trials, 3 epsilons" in (folder / "compare.svg").read_text()
     with (folder / ROWS).open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 3 * 2
-    assert {row["clusters"] for row in rows} == {"4"}  # one for fifty users
+    assert len(rows) == (1 + 2) * 3 * 2  # uniform_rr does not look at clusters
+    assert {row["clusters.count"] for row in rows} == {"", "3", "10"}
 
 
 def test_a_preview_of_many_rows_takes_some_of_them(
@@ -229,10 +233,10 @@ def test_varied_clusters_are_one_curve_for_each_epsilon(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base.toml").write_text(TEXT)
     varied = ["--vary", "clusters", "--counts", "8,2", "--epsilons", "1,2", "--mechanisms", "cluster_rr"]
-    assert main(["compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--json"]) == 0
+    assert main(["compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--no-report", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["points"]
     assert [(point["clusters"], point["epsilon"]) for point in found] == [(8, 1), (8, 2), (2, 1), (2, 2)]
-    panel = Panel("synthetic", [drawn(point) for point in found], "clusters")
+    panel = Panel("synthetic", [point_of(point) for point in found], "clusters")
     axes = Figure().subplots()
     handles = draw_panel(axes, panel)
     assert [label.partition(":")[0] for label in handles] == ["cluster_rr, epsilon 1", "cluster_rr, epsilon 2"]
@@ -242,7 +246,7 @@ def test_varied_clusters_are_one_curve_for_each_epsilon(
     assert len({line.get_linestyle() for line in handles.values()}) == 2
 
 
-def drawn(told: dict[str, Any]) -> Point:
+def point_of(told: dict[str, Any]) -> Point:
     return Point(
         curve=told["mechanism"], kind=told["mechanism"].partition(":")[0], clusters=told["clusters"],
         epsilon=told["epsilon"], spent=told["spent_epsilon"], delta=told["delta"], trial=0, seed=0, accuracy=None,
@@ -269,14 +273,33 @@ def test_the_caption_and_the_legend_say_what_a_reader_needs(whole: Sweep) -> Non
 
 
 def test_every_mechanism_has_a_colour_of_its_own() -> None:
-    assert DRAWN.keys() == {*MECHANISMS, AS_PRINTED}
-    assert len({look.colour for look in DRAWN.values()}) == len(DRAWN)
+    assert set(kinds()) == {*MECHANISMS, AS_PRINTED}
+    for ground in PAPER:
+        colours = {drawn(kind).on(ground) for kind in kinds()}
+        assert len(colours) == len(kinds())
+        assert min(contrast(colour, PAPER[ground]) for colour in colours) >= LEAST_CONTRAST
 
 
 def test_the_model_view_counts_where_the_learner_is_trusted(whole: Sweep) -> None:
     row = next(row for row in whole.rows if row[KIND] == "dp_sgd")
     assert row[f"epsilon.{View.LEARNER}"] == float("inf")
     assert points([row], 4)[0].spent == row[f"epsilon.{View.MODEL}"]
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [("gone", "data.label_column is 'gone', but few.csv has the columns"), ("a", "so that it is continuous")],
+)
+def test_a_label_that_is_none_is_answered_in_one_line(
+    label: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_csv(tmp_path / "few.csv", 250)
+    assert main(["compare", "few.csv", "--label", label, "--epsilons", "1"]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert words in captured.err
+    assert [path.name for path in tmp_path.iterdir()] == ["few.csv"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +313,7 @@ def test_the_model_view_counts_where_the_learner_is_trusted(whole: Sweep) -> Non
         (["compare", "--dataset", "digits", "--epsilons", "1,1"], "--epsilons"),
         (["compare", "--dataset", "digits", "--trials", "0"], "--trials"),
         (["compare", "--dataset", "digits", "--vary", "alpha"], "--vary"),
-        (["compare", "--dataset", "digits", "--counts", "2"], "--counts"),
+        (["compare", "--dataset", "digits", "--metric", "recall"], "--metric"),
         (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2.5"], "--counts"),
         (["compare", "--dataset", "digits", "--vary", "clusters", "--counts", "2,9999"], "--counts 9999"),
         (["compare", "--dataset", "digits", "--mechanisms", "magic"], "--mechanisms"),

@@ -31,6 +31,7 @@ from p2p_labeldp.experiments.sweeps import (
     workers,
 )
 from p2p_labeldp.privacy import View
+from p2p_labeldp.reporting.sweeps import budget_note
 from p2p_labeldp.scenario import parse_scenario
 
 VARY = ("mechanism.alpha=.05,.2", "mechanism.theta=.5,1")
@@ -180,7 +181,9 @@ def test_other_versions_and_changed_data_are_another_sweep(tmp_path: Path, monke
     data.write_text("a,label\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     text = f'[data]\nname = "csv"\npath = "{data}"\n[clusters]\ncount = 1\n[mechanism]\nkind = "none"\nrounds = 1'
     plan = plan_of("learner.l2=0.1", text=text, seeds=1)
-    sweep(plan, tmp_path / "sweep", workers=1)
+    found = sweep(plan, tmp_path / "sweep", workers=1)
+    assert (tmp_path / "sweep").stat().st_mode & 0o777 == 0o700, "rows hold seeds and what true labels gave"
+    assert "readable by its owner alone" in budget_note(found)
     with monkeypatch.context() as patched:
         patched.setattr(journal, "versions", lambda: {"numpy": "1.0"})
         with pytest.raises(RequestError, match=r"holds another sweep: p2p-labeldp was .* rows might differ"):

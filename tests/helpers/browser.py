@@ -32,6 +32,31 @@ _OPTIONS = (
     "--disable-default-apps", "--disable-features=Translate,OptimizationHints,MediaRouter", "--hide-scrollbars",
     "--remote-debugging-pipe",
 )  # fmt: skip
+LEAST_TEXT = 8.5  # pixels
+FAULTS = """(() => {
+  const found = [];
+  const shown = (element) => element.checkVisibility();
+  for (const figure of document.querySelectorAll("figure, figure svg")) {
+    const { width, height } = figure.getBoundingClientRect();
+    if (shown(figure) && !(width > 0 && height > 0)) found.push(`${figure.tagName} without size`);
+  }
+  for (const drawing of [...document.querySelectorAll("svg")].filter(shown)) {
+    const box = drawing.viewBox.baseVal;
+    const scale = drawing.getBoundingClientRect().width / box.width;
+    for (const text of drawing.querySelectorAll("text")) {
+      const size = parseFloat(getComputedStyle(text).fontSize) * scale;
+      if (size < LEAST) found.push(`text of ${size.toFixed(1)} pixels: ${text.textContent}`);
+      const edges = text.getBoundingClientRect(), frame = drawing.getBoundingClientRect();
+      const out = Math.max(frame.left - edges.left, edges.right - frame.right, frame.top - edges.top,
+                           edges.bottom - frame.bottom) / scale;
+      if (out > 4) found.push(`text sticks out by ${out.toFixed(0)}: ${text.textContent}`);
+    }
+  }
+  // A telephone zooms out where a page is too wide, and innerWidth grows with it; clientWidth does not.
+  const { scrollWidth, clientWidth } = document.documentElement;
+  if (scrollWidth > clientWidth) found.push(`the page is ${scrollWidth} wide, not ${clientWidth}`);
+  return found;
+})()""".replace("LEAST", str(LEAST_TEXT))
 
 
 class Browser:
@@ -124,11 +149,20 @@ class Browser:
             if message.get("sessionId") == session and message.get("method") == method:
                 return
 
-    def open(self, path: Path, *, width: int = 1280, dark: bool = False, height: int = 900, script: bool = True) -> Tab:
-        """A new tab with a file in it, loaded."""
+    def open(
+        self,
+        page: Path | str,
+        *,
+        width: int = 1280,
+        dark: bool = False,
+        height: int = 900,
+        script: bool = True,
+    ) -> Tab:
+        """A new tab with a file or an address in it, loaded."""
+        address = page.as_uri() if isinstance(page, Path) else page
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        tab = Tab(self, target, session, path)
+        tab = Tab(self, target, session, address)
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
         tab.resize(width, height)
@@ -136,7 +170,7 @@ class Browser:
         tab.call("Emulation.setEmulatedMedia", features=scheme)
         if not script:
             tab.call("Emulation.setScriptExecutionDisabled", value=True)
-        tab.call("Page.navigate", url=path.as_uri())
+        tab.call("Page.navigate", url=address)
         self.wait_for(session, "Page.loadEventFired")
         return tab
 
@@ -144,8 +178,8 @@ class Browser:
 class Tab:
     """One page."""
 
-    def __init__(self, browser: Browser, target: str, session: str, path: Path) -> None:
-        self._browser, self._target, self._session, self._path = browser, target, session, path
+    def __init__(self, browser: Browser, target: str, session: str, address: str) -> None:
+        self._browser, self._target, self._session, self._address = browser, target, session, address
 
     def call(self, method: str, **parameters: Any) -> Any:
         return self._browser.call(method, self._session, **parameters)
@@ -164,11 +198,22 @@ class Tab:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def until(self, expression: str, limit: float = LIMIT) -> Any:
+        """The value of an expression, once it has one that is true."""
+        end = time.monotonic() + limit
+        while not (found := self.evaluate(expression)):
+            if time.monotonic() > end:
+                text = self.evaluate("document.body.innerText")
+                raise TimeoutError(f"not within {limit:g} seconds: {expression}; the page says: {text}")
+            time.sleep(0.02)
+        return found
+
     def press(self, key: str) -> None:
         """A key as a person presses it, in whatever has the focus."""
         codes = {"ArrowDown": 40, "ArrowUp": 38, "Tab": 9, "Enter": 13}
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key])
+        texts = {"text": "\r"} if key == "Enter" else {}
+        for kind, more in (("keyDown", texts), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key], **more)
 
     @property
     def complaints(self) -> list[str]:
@@ -187,14 +232,14 @@ class Tab:
 
     @property
     def requests(self) -> list[str]:
-        """What was asked for, but for the file itself and data within it."""
+        """What was asked for, but for the page itself, what is below its address and data within it."""
         self.evaluate("0")
         asked = [
             event["params"]["request"]["url"]
             for event in self._browser.events(self._session)
             if event["method"] == "Network.requestWillBeSent"
         ]
-        return [url for url in asked if url != self._path.as_uri() and not url.startswith("data:")]
+        return [url for url in asked if not url.startswith((self._address, "data:", f"blob:{_origin(self._address)}"))]
 
     def screenshot(self, path: Path, part: str = "html") -> None:
         """A part of the page, by its selector; the whole of it, top to bottom, if none is named."""
@@ -205,3 +250,13 @@ class Tab:
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
+
+
+def _origin(address: str) -> str:
+    return "/".join(address.split("/")[:3])
+
+
+def faults_of(tab: Tab) -> list[str]:
+    """Everything that is wrong with a page as it is shown now."""
+    asked = [f"asked for {url}" for url in tab.requests]
+    return [*tab.complaints, *asked, *tab.evaluate(FAULTS)]

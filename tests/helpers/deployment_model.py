@@ -6,8 +6,10 @@ them, that is rebuilt from its journal. Whatever it had said before must be what
 
 from __future__ import annotations
 
+import hmac
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,22 @@ from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.disk import RealDisk
-from p2p_labeldp.deployment.dividing import rows_of, study_of
+from p2p_labeldp.deployment.dividing import claims_of, rows_of, study_of
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
 from p2p_labeldp.deployment.learning import Known, LearnerPart, Left
-from p2p_labeldp.deployment.parts import SINGLES, Part
+from p2p_labeldp.deployment.parts import SINGLES, Part, singles_of
+from p2p_labeldp.deployment.passing import PassingPart
 from p2p_labeldp.deployment.results import writer
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.mechanisms.coins import make_coins
+from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness_of
+from p2p_labeldp.mechanisms.mixing import Secrets
+from p2p_labeldp.mechanisms.plan import Plan
+from p2p_labeldp.protocol.beforehand import plan_beforehand
 from p2p_labeldp.runs import Summary, read_summary
-from p2p_labeldp.runs.resolve import parameters_of
 from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.streams import Purpose
 
 
 class KeptCoins:
@@ -38,7 +44,7 @@ class KeptCoins:
 
     def __init__(self, coins: Any, kept: dict[tuple[int, int, int], Any]) -> None:
         self._coins, self._kept = coins, kept
-        self.root = b"a root of secrets"
+        self.secrets = Secrets(b"a root of secrets")
 
     def block(self, round_: int, start: int, stop: int) -> Any:
         return self._kept.setdefault((round_, start, stop), self._coins.block(round_, start, stop))
@@ -63,7 +69,8 @@ class Model:
         self.dataset = dataset or load(scenario.data, scenario.coins.seed)
         self.scenario = study_of(scenario, self.dataset, hosts)
         self._tossed = tossed or make_coins(scenario.coins.source, scenario.coins.seed)
-        self.names = ["coordinator", "learner", "auditor", *(f"{place:064x}" for place in range(1, hosts + 1))]
+        self.hosts = [f"{place:064x}" for place in range(1, hosts + 1)]
+        self.names = [*singles_of(self.scenario), *self.hosts]
         self.generator = np.random.default_rng(seed)
         self.journals: dict[str, list[Entry]] = defaultdict(list)
         self.coins: dict[str, dict[tuple[int, int, int], Any]] = defaultdict(dict)
@@ -78,7 +85,7 @@ class Model:
         self.now = 1000.0
         self._other = parts or {}
         self.parts: dict[str, Part] = {name: self.make(name) for name in self.names}
-        for name in self.names[3:]:
+        for name in self.hosts:
             self.do(name, Entry(self.now, JOINED, name=f"host-{name[-2:]}:7430"))
 
     def make(self, name: str) -> Part:
@@ -89,22 +96,33 @@ class Model:
             made: Part = self._other[name](name, log, self)
             return made
         if name == "coordinator":
-            return CoordinatorPart(name, log, self.scenario, "a run")
+            return CoordinatorPart(name, log, self.scenario, "a run", signing=self.signing(name))
         if name == "auditor":
             return AuditorPart(name, log, self.scenario, self._write_trace)
         if name == "learner":
             return LearnerPart(name, log, self.scenario, self._write_results)
+        if name in SINGLES:
+            coins = self.scenario.settled().coins
+            randomness = randomness_of(coins, Purpose.CURATOR, ExpandedEntropy(b"a root of randomness"))
+            return PassingPart(name, log, self.scenario, self._plan(), randomness)
         return self.make_users(name, log, UsersPart)
 
     def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:
         coins = KeptCoins(self._tossed, self.coins[name])
-        parameters = parameters_of(self.scenario, len(self.dataset.classes))
-        return kind(name, log, self.scenario, self.rows(name), parameters, coins, self.wants.get(name))
+        wanted, signing = self.wants.get(name), self.signing(name)
+        return kind(name, log, self.scenario, self.rows(name), self._plan(), coins, wanted, signing)
+
+    def signing(self, name: str) -> StampedKey | None:
+        return StampedKey(name) if self.scenario.mechanism.exchange == "mixed" else None
+
+    def _plan(self) -> Plan:
+        return plan_beforehand(self.scenario, len(self.dataset.classes))
 
     def rows(self, name: str) -> Rows:
         """A host's own."""
-        users, hosts, place = len(self.dataset.labels), len(self.names) - 3, self.names.index(name) - 3
-        return rows_of(self.dataset, np.arange(users * place // hosts, users * (place + 1) // hosts))
+        users, hosts, place = len(self.dataset.labels), len(self.hosts), self.hosts.index(name)
+        chosen = np.arange(users * place // hosts, users * (place + 1) // hosts)
+        return rows_of(self.dataset, chosen, claims_of(self.scenario, self.dataset))
 
     def _write_results(self, *facts: Any) -> Left:
         self.results.append(facts)  # type: ignore[arg-type]
@@ -174,7 +192,7 @@ class Model:
 
     def expire_round(self) -> None:
         """Hosts wait for half as long as the coordinator does."""
-        for name in self.names[3:]:
+        for name in self.hosts:
             if name not in self.away and self.parts[name].limit is not None:
                 self.expire(name)
         self.run()
@@ -201,3 +219,20 @@ class Model:
     def write(self, place: Path) -> None:
         """The trace, to be audited."""
         place.write_bytes(self.trace)
+
+
+class StampedKey:
+    """What a host signs in a model: a keyed hash that everyone can check, in place of a certificate's key."""
+
+    size = 32
+
+    def __init__(self, name: str) -> None:
+        self._name, self.chain = name, b"certificate of " + name.encode()
+
+    def sign(self, statement: bytes) -> bytes:
+        return hmac.digest(self._name.encode(), statement, "sha256")
+
+    def check_of(self, key: str, chain: bytes) -> Callable[[bytes, bytes], bool]:
+        if chain != b"certificate of " + key.encode():
+            raise ValueError("its certificate is not the one that it is known by")
+        return lambda statement, signature: signature == StampedKey(key).sign(statement)

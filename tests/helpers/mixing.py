@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from cryptography import x509
 
+from p2p_labeldp.deployment.certificates import fingerprint, init_certificates
+from p2p_labeldp.deployment.certified import CertifiedKey, HostSignatures
+from p2p_labeldp.deployment.items import Certificates, Directory, Holder
+from p2p_labeldp.deployment.parts import Shares
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
 from p2p_labeldp.mechanisms.mixing import secrets_of
 from p2p_labeldp.privacy import Parameters
@@ -28,13 +36,40 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
 from p2p_labeldp.protocol.mixing_host import MixingHost
+from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Cipher, Vault
 from p2p_labeldp.protocol.session import Session
+from p2p_labeldp.protocol.signatures import Signatures, Stamps
 from p2p_labeldp.protocol.user import LEFT
 
 Sent = tuple[int, int, Any]
 Tamper = Callable[[int, int, Any], Iterable[Sent]]
 """(sender, receiver, message) to what becomes of it on the way."""
+
+
+@cache
+def certificates() -> list[CertifiedKey]:
+    """A host for each of twelve users."""
+    with tempfile.TemporaryDirectory() as folder:
+        init_certificates(Path(folder) / "certs", 12)
+        return [CertifiedKey.load(Path(folder) / "certs" / f"users-{user + 1}") for user in range(12)]
+
+
+class Certified:
+    """Everyone signs with a certificate of her own."""
+
+    def __init__(self, size: int) -> None:
+        self.keys = certificates()[:size]
+        holders = [
+            Holder(fingerprint(x509.load_pem_x509_certificate(key.chain)), f"users-{user}", "host:1", user, user + 1)
+            for user, key in enumerate(self.keys)
+        ]
+        self.everyone = HostSignatures(self.keys[0], Shares(Directory("", 0.0, size, 1, 2, holders)))
+        self.everyone.take(Certificates(0, [key.chain for key in self.keys]))
+        self.size, self.verifies, self.signers = 64, self.everyone.verifies, self.everyone.signers
+
+    def sign(self, user: int, statement: bytes) -> bytes:
+        return self.keys[user].sign(statement)
 
 
 class Mixed:
@@ -46,6 +81,7 @@ class Mixed:
         *,
         relays: int = 3,
         cipher: Cipher | None = None,
+        signatures: Signatures | None = None,
         hosts: int = 1,
         coins: Coins | None = None,
         labels: int = 2,
@@ -59,13 +95,16 @@ class Mixed:
         roles: dict[int, Callable[..., Depositor]] | None = None,
     ) -> None:
         cipher, coins = cipher or Vault(), coins or SeededCoins(5)
+        real = isinstance(cipher, Onions)
+        signatures = signatures or (Certified(size) if real else Stamps(secrets_of(coins)))
         self.parameters = Parameters(
             alpha, theta, labels, noise, rounds, max(minimum_size, relays), exchange="mixed", relays=relays
         )
         self.cipher = cipher
         edges = [size * place // hosts for place in range(hosts + 1)]
         self.hosts = [
-            MixingHost(self.parameters, coins, edges[place], edges[place + 1], cipher) for place in range(hosts)
+            MixingHost(self.parameters, coins, edges[place], edges[place + 1], cipher, signatures)
+            for place in range(hosts)
         ]
         self.true = [user % labels for user in range(size)]
         self.users: list[Depositor] = []
@@ -75,7 +114,7 @@ class Mixed:
             for user in range(host._first, host._last):
                 role = (roles or {}).get(user, Depositor)
                 self.users.append(role(user, self.true[user], host))
-        mixing = Mixing(cipher, secrets_of(coins), relays, self.parameters.minimum_size)
+        mixing = Mixing(cipher, signatures, secrets_of(coins), relays, self.parameters.minimum_size)
         self.coordinator = MixingCoordinator(
             size, 1, rounds, lambda ids, _: np.zeros_like(ids), 60.0, 60.0, mixing=mixing
         )

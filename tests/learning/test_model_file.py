@@ -109,15 +109,12 @@ def test_an_altered_file_is_refused_wherever_it_was_altered(file: Path) -> None:
     about["schema"]["classes"] = ["ill", "healthy"]
     with pytest.raises(RequestError, match="altered"):
         parse_model(rewritten(content, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)))
-    refused = 0
-    for place in range(0, len(content), 7):  # an archive has bytes that mean nothing: a date, a flag
-        try:
-            found_model = parse_model(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
-        except RequestError:
-            refused += 1
-        else:
-            assert write_model(found_model) == content, "if it is read, it is the same model"
-    assert refused > len(content) // 14
+    for place in range(len(content)):
+        with pytest.raises(RequestError):
+            parse_model(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+    (file.parent / "model-card.md").write_text("of another model", encoding="utf-8")
+    with pytest.raises(RequestError, match=r"altered: model-card.md beside it names another one"):
+        load_model(file)
 
 
 class Executed:

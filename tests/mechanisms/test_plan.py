@@ -70,7 +70,7 @@ def test_pure_mechanisms_spend_what_was_asked_for(kind: str, epsilon: float, lab
         (2, [600], 9.0, 1e-6, 1.0),
         (2, [2_000], 0.5, 1e-9, 1.0),
         (3, [30, 31], 0.01, 1e-5, 1.0),
-        (3, [30, 200], 2.0, 1e-5, 0.8),
+        pytest.param(3, [30, 200], 2.0, 1e-5, 0.8, marks=pytest.mark.slow),
         (10, [1], 0.001, 0.0, 1.0),
         (10, [100, 110], 0.5, 1e-6, 1.0),
     ],

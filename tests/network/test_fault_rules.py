@@ -234,6 +234,17 @@ def test_a_one_way_partition_stops_what_its_users_send() -> None:
     assert on_time(made, 0, 1)
 
 
+def test_users_who_are_down_and_users_who_are_back_are_counted() -> None:
+    made = faults(
+        {"rule": "crash", "users": [0, 1], "at": 1.0, "restart": 4.0},
+        {"rule": "crash", "users": [1], "at": 6.0, "restart": 1.0},
+        {"rule": "crash", "users": [2], "at": 2.0},
+    )
+    assert [made.away(time) for time in (0.5, 1.0, 2.0, 5.0, 6.5, 7.0)] == [
+        (0, 0), (2, 0), (3, 0), (1, 2), (2, 1), (1, 2),
+    ]  # fmt: skip
+
+
 def test_a_user_who_is_down_neither_sends_nor_receives() -> None:
     made = faults({"rule": "crash", "users": [0], "at": 1.0, "restart": 4.0})
     at_5_1 = [pytest.approx(offset_of(5) + TRAVEL)]  # the first attempt after her return

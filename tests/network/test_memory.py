@@ -13,7 +13,7 @@ import trio.testing
 
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
 from p2p_labeldp.protocol import Auditor
-from p2p_labeldp.protocol.auditor import BATCH
+from p2p_labeldp.protocol.auditor import BATCH, Record
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
@@ -391,13 +391,32 @@ async def test_every_message_is_traced_with_number_time_sender_and_receiver(
 
 async def test_the_trace_is_written_in_batches_as_it_happens() -> None:
     told: list[int] = []
-    world = World(on_batch=told.append)
-    for number in range(BATCH - 1):
+    world = World(on_batch=lambda batch: told.append(len(batch)) or BATCH)
+    for number in range(BATCH):
         world.network.send(0, 1, Ask(number))
-    assert not world.trace
+    assert len(list(msgpack.Unpacker(io.BytesIO(bytes(world.trace))))) == 1
     world.network.send(0, 1, Ask(0))
-    assert len(list(msgpack.Unpacker(io.BytesIO(bytes(world.trace))))) == BATCH
-    assert told == [BATCH]
+    assert len(list(msgpack.Unpacker(io.BytesIO(bytes(world.trace))))) == BATCH + 1
+    assert told == [1, BATCH]
+
+
+@pytest.mark.parametrize("settings", [{}, {"latency": 1.0}])
+async def test_whoever_is_shown_the_batches_says_how_long_they_are(settings: dict[str, Any]) -> None:
+    sizes = iter((BATCH, 1, 1, 3, BATCH, BATCH))
+    shown: list[list[int]] = []
+
+    def see(batch: list[Record]) -> int:
+        shown.append([number for number, *_ in batch])
+        return next(sizes)
+
+    world = World(on_batch=see, **settings)
+    for number in range(BATCH + 7):
+        world.network.send(0, 1, Ask(number))
+        if number == BATCH + 2:
+            world.network.send_frame(0, 1, b"")  # a refusal is a message too
+    assert [len(batch) for batch in shown] == [1, BATCH, 1, 1, 3]
+    assert [number for number, *_ in world.records()] == list(range(BATCH + 8))
+    assert [number for batch in shown for number in batch] == list(range(BATCH + 8))
 
 
 async def test_messages_are_counted_by_kind_refusals_among_them() -> None:
@@ -411,6 +430,6 @@ async def test_messages_are_counted_by_kind_refusals_among_them() -> None:
 
 async def test_a_flush_of_nothing_changes_nothing() -> None:
     told: list[int] = []
-    world = World(on_batch=told.append)
+    world = World(on_batch=lambda batch: told.append(len(batch)) or BATCH)
     world.network.flush()
     assert (bytes(world.trace), told, dict(world.network.kinds)) == (b"", [], {})

@@ -60,7 +60,7 @@ async def lab(certificates: Path, nursery: trio.Nursery) -> Lab:
     return Lab(certificates, nursery)
 
 
-async def exchange(lab: Lab) -> None:
+async def assert_they_speak(lab: Lab) -> None:
     """Two hosts that listen nowhere say something to each other."""
     (one, its), (other, others) = lab.node("users-1"), lab.node("users-2")
     one.connect(others, NOWHERE, mutual=True, relay=lab.address)
@@ -75,7 +75,7 @@ async def exchange(lab: Lab) -> None:
 
 async def test_two_who_listen_nowhere_speak_through_the_relay(lab: Lab) -> None:
     await lab.serve()
-    await exchange(lab)
+    await assert_they_speak(lab)
     assert not [line for line in lab.lines if line[0] == "refused"]
 
 
@@ -100,7 +100,7 @@ async def test_all_that_the_relay_sees_is_sealed(lab: Lab, monkeypatch: pytest.M
 
     monkeypatch.setattr(relays, "_copy_both", tapped)
     await lab.serve()
-    await exchange(lab)
+    await assert_they_speak(lab)
     passed = b"".join(seen)
     assert len(passed) > 1000
     # Certificates too are sealed in TLS 1.3: neither names nor words are to be found.
@@ -136,7 +136,7 @@ async def test_whatever_the_relay_alters_breaks_the_connection_and_is_not_taken(
 
     monkeypatch.setattr(relays, "_copy_both", altered)
     await lab.serve()
-    await exchange(lab)  # at the second attempt, where the byte was one that is sent at all
+    await assert_they_speak(lab)  # at the second attempt, where the byte was one that is sent at all
     assert attempts >= 1
 
 
@@ -186,4 +186,4 @@ async def test_nonsense_at_the_relay_ends_nothing(lab: Lab, said: bytes) -> None
         await stream.handshake()
         if said:
             await stream.send_all(said)
-    await exchange(lab)
+    await assert_they_speak(lab)

@@ -1,4 +1,4 @@
-"""An adversary, an attack, a mechanism and a data set, each in a few lines: what a plugin can add."""
+"""An adversary, an attack, a mechanism, a data set and a model, each in a few lines: what a plugin can add."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from p2p_labeldp.plugins import (
     Entry,
     Examples,
     Holder,
+    LearnerModel,
     Measured,
     Mechanism,
     Message,
     NewAdversary,
     NewDataSet,
     NewMechanism,
+    NewModel,
     Number,
     Outgoing,
     Plan,
     Plugin,
+    Probabilities,
     Reads,
     Request,
     SomeUsers,
     Source,
+    Storage,
     User,
     View,
     Whole,
@@ -121,6 +125,31 @@ def moons(data: object, seed: int, data_dir: object) -> Source:
     return Source(points[:500], labels[:500], points[500:], labels[500:], ("upper", "lower"), scale=1.0)
 
 
+# A model: the nearest of the labels' centres, where a soft target is a share of its row.
+
+
+class Nearest(Probabilities):
+    def __init__(self, centres: np.ndarray, sharpness: np.ndarray) -> None:
+        self.centres, self.sharpness = centres, sharpness
+
+    def predict_proba(self, features: np.ndarray) -> np.ndarray:
+        apart = ((features[:, None, :].astype(np.float64) - self.centres) ** 2).sum(axis=2)
+        chances = np.exp(-self.sharpness * (apart - apart.min(axis=1, keepdims=True)))
+        return chances / chances.sum(axis=1, keepdims=True)
+
+
+def fit_nearest(settings, features, targets, weights, randomness) -> Nearest:
+    shares = np.maximum(targets, 0) * (1 if weights is None else weights[:, None])
+    centres = shares.T @ features / np.maximum(shares.sum(axis=0), 1e-9)[:, None]
+    return Nearest(centres, np.array(settings.sharpness))
+
+
+NEAREST = LearnerModel(
+    "the nearest of the labels' centres",
+    fit_nearest,
+    Storage(Nearest, vars, lambda arrays, labels, features: Nearest(arrays["centres"], arrays["sharpness"])),
+)
+
 PLUGIN = Plugin(
     adversaries=[
         NewAdversary(Hesitant, Adversary(lambda entry: Measured.PUSHED, replaces=hesitant, flips_hold=True)),
@@ -140,4 +169,5 @@ PLUGIN = Plugin(
         )
     ],
     data_sets=[NewDataSet("moons", Examples(ships=True), DataSet("two moons", moons))],
+    models=[NewModel("nearest", NEAREST, {"sharpness": key(1.0, Number(0, 1000), "how sure it is (nearest)")})],
 )

@@ -89,6 +89,19 @@ def test_the_order_of_hellos_does_not_matter() -> None:
     assert sent[0] == sent[1]
 
 
+def test_clusters_fill_as_their_users_are_done_and_begin_again_with_every_round() -> None:
+    someone = make(rounds=2)
+    assert [part.tolist() for part in someone.filled()] == [[], []]
+    someone, _ = assigned(1, 0, 1, 1, rounds=2)
+    assert [part.tolist() for part in someone.filled()] == [[0, 0], [1, 3]]
+    someone.receive(0, Done(0, "reported"))
+    someone.receive(3, Done(0, "dropped"))
+    assert [part.tolist() for part in someone.filled()] == [[0, 2], [1, 3]]
+    someone.receive(1, Done(0, "reported"))
+    list(someone.receive(2, Done(0, "reported")))
+    assert [part.tolist() for part in someone.filled()] == [[0, 0], [1, 3]]
+
+
 def test_clusters_without_members_have_no_roster() -> None:
     _, sent = assigned(2, 0, 2)
     assert [message.cluster for _, message in sent if isinstance(message, Roster)] == [0, 2]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2p_labeldp.protocol.messages import (
+    BY_KIND,
     CLOSED_PART,
     COORDINATOR,
     KINDS,
@@ -81,17 +82,19 @@ ONE_OF_EACH: list[AnyMessage] = [
     Centre(3, Features(np.array([0.5, -2.0], dtype=np.float32))),
     Commit(0, 1, bytes(32)),
     Committed(0, 3, 1, 2, 0, np.arange(2, dtype="<i8").tobytes(), bytes(64), bytes(32)),
-    Open(0, 1, bytes(16), bytes(32), bytes(32)),
-    Opened(0, 3, 1, 0, bytes(160), bytes(16)),
+    Open(0, 1, bytes(16), bytes(32), bytes(32), bytes(64)),
+    Opened(0, 3, 1, 0, bytes(288), bytes(16), bytes(32)),
     Deposit(0, 1, bytes(290)),
-    Batch(0, 3, 1, 2, 0, [bytes(194), bytes(194)]),
+    Batch(0, 3, 1, 2, 0, [bytes(194), bytes(194)], b""),
+    Batch(0, 3, 1, 3, 0, [bytes(146), bytes(146)], bytes(64)),
     Passed(0, 3, 1, 2, bytes(32), bytes(32)),
-    Go(0, 1, bytes(32)),
-    NoGo(0, 1, bytes(32), [bytes(290), bytes(242)], [bytes(32)]),
+    Go(0, 1, bytes(32), bytes(64), bytes(64)),
+    NoGo(0, 1, bytes(32), bytes(64), [bytes(290), bytes(242)], [bytes(32)]),
     Unlock(0, 1, bytes(32), bytes(32)),
     Reveal(0, 1, bytes(16)),
     Drawn(0, 1, 9),
-    Halt(0, 3, 1, [4, 7], "a packet occurs twice"),
+    Halt(0, 3, 1, [4, 7], "a packet occurs twice", []),
+    Halt(0, 3, 1, [4], "the last relay signed two batches", [bytes(32)] * 5),
     Stop(0, 3, 1, True),
 ]
 
@@ -102,7 +105,8 @@ FIELDS: dict[str, Any] = {
     "commitments": bytes(32), "nonce": b"", "outer": b"", "inner": b"", "openings": b"", "packet": b"", "step": 1,
     "own": bytes(32), "packets": [b""], "taken": bytes(32), "passed": bytes(32), "digest": bytes(32),
     "layers": [b""], "shown": bytes(32),
-    "proofs": [b""], "key": b"", "named": [1], "again": True,
+    "proofs": [b""], "key": b"", "named": [1], "again": True, "signature": bytes(64),
+    "signers": bytes(32), "evidence": [],
 }  # fmt: skip
 
 
@@ -323,3 +327,9 @@ def test_features_are_equal_when_their_rows_are() -> None:
 def test_only_features_have_a_wire_form_of_their_own() -> None:
     with pytest.raises(NotImplementedError, match="no wire form for object"):
         encode(msgspec.structs.replace(Envelope(0, 1, Goodbye(False)), message=object()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_message_says_needs_no_more_than_a_page_keeps_of_it(kind: str) -> None:
+    said = BY_KIND[kind].says.format(label="a", user=1, outcome="reported")
+    assert "{" not in said

@@ -37,6 +37,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
+from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, signed_twice
 
 CIPHERS = pytest.mark.parametrize("make", [Vault, Onions])
 SIZE = 9
@@ -152,6 +153,12 @@ def spoiled(make: type[Any], change: Any, once: bool = True, **settings: Any) ->
     return run
 
 
+def shown(run: Mixed, relay_: int, batch: Any, packets: list[bytes]) -> Any:
+    """The batch that a crooked last relay shows instead, signed as it must be."""
+    statement = run.session.statement(SIGNED_BATCH, relay_, session.batch_digest(packets))
+    return swapped(batch, packets=packets, signature=run.hosts[0].signatures.sign(relay_, statement))
+
+
 def last_batch(run: Mixed, message: Any) -> bool:
     return type(message) is Batch and message.step == 3
 
@@ -161,7 +168,7 @@ def test_a_packet_that_is_replaced_leads_to_a_no_go_and_its_relay_is_named(make:
     def replace(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
         if last_batch(run, message) and receiver == HOST:
             packets = [bytes(len(message.packets[0])), *message.packets[1:]]
-            return [(sender, receiver, swapped(message, packets=packets))]
+            return [(sender, receiver, shown(run, sender, message, packets))]
         return None
 
     run = spoiled(make, replace)
@@ -169,7 +176,8 @@ def test_a_packet_that_is_replaced_leads_to_a_no_go_and_its_relay_is_named(make:
     assert run.reports[0].keys() == set(range(SIZE)), "another attempt does it"
     (honest,) = {sender for sender, _, _ in run.of_kind(NoGo)}
     assert f"user {honest} was shown another batch than" in run.named
-    assert "caught" not in run.named, "it cannot be proved which of the two lies"
+    last = run.of_kind(Batch)[2][0]
+    assert f"signed by her (caught: user {last})" in run.named
 
 
 @CIPHERS
@@ -298,27 +306,88 @@ def test_whoever_is_shown_another_batch_signs_another_digest_and_nothing_is_open
 
     def two_faced(sender: int, receiver: int, place: int, message: Any) -> None:
         if receiver == HOST and place == 1 and last_batch(run, message):
-            message = swapped(message, packets=message.packets[::-1])
+            message = shown(run, sender, message, message.packets[::-1])
         deliver(sender, receiver, place, message)
 
     run._deliver = two_faced  # type: ignore[method-assign]
     run.run()
     assert not opened(run)
-    assert "members signed another batch" in run.named
+    assert "the last relay signed two batches; caught, signed by her" in run.named
     assert run.outcomes()[0]["abstained"] == SIZE
+    # Whoever has the relay's certificate can check it; it says nothing of another relay, and nothing if altered.
+    found = next(halt for _, _, halt in run.of_kind(Halt) if halt.evidence)
+    (culprit,), signatures = found.named, run.hosts[0].signatures
+    assert signed_twice(signatures, culprit, found.evidence)
+    assert make is Vault or not signed_twice(signatures, (culprit + 1) % SIZE, found.evidence)
+    context, first, signature, *rest = found.evidence
+    assert not signed_twice(signatures, culprit, [bytes(32), first, signature, *rest])
+    assert not signed_twice(signatures, culprit, [context, first, signature, first, signature]), "one batch twice"
+
+
+@CIPHERS
+def test_keys_and_gos_that_are_altered_on_their_way_are_refused_and_named(make: type[Any]) -> None:
+    """By the coordinator, which has commitments and openings to forward, or by whoever passes a go on."""
+
+    def other_key(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return (
+            [(sender, receiver, swapped(message, signature=bytes(8 if make is Vault else 64)))]
+            if (type(message) is Open)
+            else None
+        )
+
+    run = spoiled(make, other_key, once=False)
+    assert "did not sign her keys" in run.named
+    assert not run.of_kind(Opened)
+
+    def other_go(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Go and sender == 4:
+            return [(sender, receiver, swapped(message, digest=bytes(32)))]
+        return None
+
+    run = spoiled(make, other_go, once=False)
+    assert {refusal.about for _, refusal in run.refusals if refusal.kind == "go"} == {4}
+    assert not opened(run)
+
+
+def test_a_go_of_one_member_is_none_of_another() -> None:
+    """The same host, the same batch: what is signed names the user."""
+    run = Mixed(SIZE, cipher=Onions()).run()
+    (sender, _, go), *_ = run.of_kind(Go)
+    assert run.session.said_go(sender, go)
+    assert not run.session.said_go((sender + 1) % SIZE, go)
+
+
+def test_a_coordinator_that_says_that_other_keys_sign_is_refused() -> None:
+    def others(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [(sender, receiver, swapped(message, signers=bytes([1]) * 32))] if type(message) is Opened else None
+
+    run = spoiled(Vault, others, once=False)
+    assert any("other keys sign" in refusal.reason for _, refusal in run.refusals)
+    assert not run.of_kind(Deposit)
+
+
+def test_a_batch_that_the_last_relay_has_not_signed_is_refused() -> None:
+    def unsigned(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [(sender, receiver, swapped(message, signature=bytes(8)))] if last_batch(run, message) else None
+
+    run = spoiled(Vault, unsigned, once=False)
+    assert any("has not signed the batch" in refusal.reason for _, refusal in run.refusals)
+    assert not run.of_kind(Go)
 
 
 def test_a_go_is_signed_over_run_round_cluster_attempt_members_relays_and_batch() -> None:
-    """Sessions that differ in any of these have different digests."""
+    """Sessions that differ in any of these have different contexts."""
     run = Mixed(SIZE).run()
-    signed = run.session.digest
     others = [Mixed(SIZE, relays=2), Mixed(SIZE - 1), Mixed(SIZE, coins=SeededCoins(6))]
-    found = {signed, *(other.run().session.digest for other in others)}
+    found = {run.session.context, *(other.run().session.context for other in others)}
     named = Mixed(SIZE)
     for host in named.hosts:
         host.run = "another run"
-    found.add(named.run().session.digest)
+    found.add(named.run().session.context)
     assert len(found) == 5
+    said = run.session.statement(SIGNED_GO, 3, run.session.digest)
+    user, signed = (3).to_bytes(8, "little"), run.session.context + run.session.digest
+    assert said == b"p2p_labeldp mixed 1: signed go" + user + signed
 
 
 # No way back

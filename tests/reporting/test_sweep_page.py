@@ -96,7 +96,7 @@ def test_a_chart_of_epsilon_has_the_largest_and_no_interval(page: Page) -> None:
 
 def test_a_line_that_is_infinite_everywhere_is_named_and_in_the_table(page: Page) -> None:
     chart = figure(page, "1 1")  # against data.users, a line for each kind
-    assert chart.caption.endswith("Infinite everywhere, and not drawn: kind none.")
+    assert chart.caption.endswith("Infinite everywhere, and not drawn: none.")
     assert chart.data is not None
     assert ("50", "none", "∞", "2") in chart.data.rows
 

@@ -8,7 +8,9 @@ import pytest
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import View
-from p2p_labeldp.runs.resolve import Resolved, options_of, parameters_of, resolve
+from p2p_labeldp.protocol.beforehand import options_of
+from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
 
 
@@ -106,6 +108,9 @@ def test_relays_follow_from_the_colluders_to_withstand() -> None:
     found = resolved("mechanism.exchange=mixed", "mechanism.withstand=2", "mechanism.alpha=0.2")
     assert (found.scenario.mechanism.relays, found.scenario.mechanism.withstand) == (found.plan.parameters.relays, 0)
     assert found.plan.parameters.relays == 3, "one more than colluders: all of them cannot collude"
+    assert parse_scenario(found.scenario.to_toml()) == found.scenario
+    with pytest.raises(RequestError, match=r"^mechanism\.withstand = 2 takes 3 relays.* at least that, not 2$"):
+        resolved("mechanism.exchange=mixed", "mechanism.withstand=2", "clusters.minimum_size=2")
     with pytest.raises(RequestError, match=r"^mechanism\.withstand = 39 is not possible with up to \d+ relays"):
         resolved("mechanism.exchange=mixed", "mechanism.withstand=39", "mechanism.alpha=0.2")
 

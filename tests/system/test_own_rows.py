@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import Fleet, Machine, fleet
+from sentinels import PLACES, STUDY, files_below, found_in, memory_of, own, planted
 
 from p2p_labeldp.audit.folder import find
 from p2p_labeldp.cli import main
@@ -18,27 +18,6 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import load_scenario
 
 HOSTS, EACH = 3, 20
-PLACES = ("north", "south", "east")
-STUDY = """
-[data]
-name = "csv"
-path = "people.csv"
-label_column = "state"
-test_fraction = 0.2
-[data.schema]
-classes = ["healthy", "ill"]
-ignore = ["note"]
-[data.schema.columns]
-dose = {range = [0, 1000], centre = 500, scale = 100}
-pulse = {range = [0, 300], centre = 70, scale = 10}
-[clusters]
-count = 2
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-[coins]
-seed = 7
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,48 +40,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def planted(place: int) -> tuple[str, bytes, bytes]:
-    """A host's own row, the text in it that must stay there, and its features as coordinator and learner get them."""
-    dose, pulse = 917.140625 + place, 201.28125 + place
-    note = f"zq{PLACES[place]}{'0123456789'[place] * 17}qz"
-    features = np.array([(dose - 500) / 100, (pulse - 70) / 10], dtype="<f4").tobytes()
-    return f"{dose},{pulse},ill,{note}", note.encode(), features
-
-
 def plant(fleet: Fleet) -> None:
     """One more row in each host's file."""
     for place in range(HOSTS):
         path = fleet._local.rows[f"users-{place + 1}"]
         path.write_text(path.read_text(encoding="utf-8") + planted(place)[0] + "\n", encoding="utf-8")
-
-
-def memory_of(pid: int) -> Iterator[bytes]:
-    """Everything that a process could write to, and the words it was started with."""
-    yield Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
-    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-            where, how, *_ = line.split()
-            if not how.startswith("rw"):
-                continue
-            start, end = (int(edge, 16) for edge in where.split("-"))
-            with contextlib.suppress(OSError):  # pages of the kernel's own
-                memory.seek(start)
-                yield memory.read(end - start)
-
-
-def found_in(parts: Iterator[bytes]) -> set[tuple[str, str]]:
-    """(place, "note" or "row") of all that was planted and is there."""
-    found = set()
-    for content in parts:
-        for place, name in enumerate(PLACES):
-            _, note, features = planted(place)
-            found |= {(name, kind) for kind, mark in (("note", note), ("row", features)) if mark in content}
-    return found
-
-
-def files_below(*folders: Path) -> Iterator[bytes]:
-    for folder in folders:
-        yield from (path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_result(
@@ -131,9 +73,8 @@ def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_r
     assert seen["learner"] <= everyones
     assert seen["coordinator"] <= everyones
     assert seen["auditor"] == set()
-    for place, name in enumerate(PLACES):
-        own = {(name, "note"), (name, "row")}
-        assert seen[f"users-{place + 1}"] <= own
+    for place in range(HOSTS):
+        assert seen[f"users-{place + 1}"] <= own(place)
         state = tmp_path / "work" / "state" / f"users-{place + 1}"
         assert found_in(files_below(state)) == set(), "a journal holds what came, and no row"
     work = tmp_path / "work"
@@ -161,6 +102,23 @@ def test_a_study_that_was_divided_gives_the_data_set_of_run_and_the_model_its_ow
         capsys.readouterr()
         assert main(["predict", str(tmp_path / "model"), str(tests), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == summary["accuracy"]
+
+
+def test_divided_rows_are_their_owners_alone_and_a_full_disk_leaves_none(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["divide", str(study / "study.toml"), "--hosts", "2", "--out"]
+    assert main([*words, str(tmp_path / "divided")]) == 0
+    owned = [path for path in (tmp_path / "divided").rglob("*") if path.name != "study.toml"]
+    assert {path.stat().st_mode & 0o777 for path in owned} == {0o600, 0o700}
+
+    def full(*_: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("p2p_labeldp.deployment.dividing._write_test", full)
+    assert main([*words, str(tmp_path / "again")]) == 2
+    assert "again: cannot be written: No space left on device" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["divided"]
 
 
 WRONG = {

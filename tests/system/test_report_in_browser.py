@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser, Tab
+from browser import CHROMIUM, Browser, faults_of
 
 from p2p_labeldp import load_scenario, run, write_report
 from p2p_labeldp.experiments.sweeps import make_plan, sweep
@@ -19,7 +19,6 @@ from p2p_labeldp.experiments.sweeps import make_plan, sweep
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
-LEAST_TEXT = 8.5  # pixels
 WIDTHS = (360, 1280)
 PAGES = {
     "quickstart": ("quickstart", "actors", []),
@@ -27,37 +26,6 @@ PAGES = {
     "churn": ("churn", "actors", ["data.users=120", "clusters.minimum_size=10"]),
     "vectorized": ("quickstart", "vectorized", []),
 }
-
-FAULTS = """(() => {
-  const found = [];
-  const shown = (element) => element.checkVisibility();
-  for (const figure of document.querySelectorAll("figure, figure svg")) {
-    const { width, height } = figure.getBoundingClientRect();
-    if (shown(figure) && !(width > 0 && height > 0)) found.push(`${figure.tagName} without size`);
-  }
-  for (const drawing of [...document.querySelectorAll("svg")].filter(shown)) {
-    const box = drawing.viewBox.baseVal;
-    const scale = drawing.getBoundingClientRect().width / box.width;
-    for (const text of drawing.querySelectorAll("text")) {
-      const size = parseFloat(getComputedStyle(text).fontSize) * scale;
-      if (size < LEAST) found.push(`text of ${size.toFixed(1)} pixels: ${text.textContent}`);
-      const edges = text.getBoundingClientRect(), frame = drawing.getBoundingClientRect();
-      const out = Math.max(frame.left - edges.left, edges.right - frame.right, frame.top - edges.top,
-                           edges.bottom - frame.bottom) / scale;
-      if (out > 4) found.push(`text sticks out by ${out.toFixed(0)}: ${text.textContent}`);
-    }
-  }
-  // A telephone zooms out where a page is too wide, and innerWidth grows with it; clientWidth does not.
-  const { scrollWidth, clientWidth } = document.documentElement;
-  if (scrollWidth > clientWidth) found.push(`the page is ${scrollWidth} wide, not ${clientWidth}`);
-  return found;
-})()""".replace("LEAST", str(LEAST_TEXT))
-
-
-def faults_of(tab: Tab) -> list[str]:
-    """Everything that is wrong with a page as it is shown now."""
-    asked = [f"asked for {url}" for url in tab.requests]
-    return [*tab.complaints, *asked, *tab.evaluate(FAULTS)]
 
 
 @pytest.fixture(scope="module")

@@ -5,5 +5,5 @@ from p2p_labeldp.privacy import View
 from p2p_labeldp.scenario import EXCHANGES
 
 ADVERSARY = Adversary(
-    lambda entry: Measured.WATCHED, lambda entry: View.COALITION, misbehaves=False, exchanges=EXCHANGES
+    lambda entry: Measured.WATCHED, lambda entry: View.COALITION, misbehaves=False, exchanges=EXCHANGES, deployed=True
 )

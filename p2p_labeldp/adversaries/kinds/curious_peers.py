@@ -4,4 +4,6 @@ from p2p_labeldp.adversaries.record import Adversary, Measured
 from p2p_labeldp.privacy import View
 from p2p_labeldp.scenario import EXCHANGES
 
-ADVERSARY = Adversary(lambda entry: Measured.WATCHED, lambda entry: View.PEER, misbehaves=False, exchanges=EXCHANGES)
+ADVERSARY = Adversary(
+    lambda entry: Measured.WATCHED, lambda entry: View.PEER, misbehaves=False, exchanges=EXCHANGES, deployed=True
+)

@@ -9,4 +9,5 @@ ADVERSARY = Adversary(
     replaces=lambda setup, scenario, entry, honest, moved: FreshAnswerer(
         honest.id, honest.label, honest.host, KeyedStream(scenario.coins.seed, Purpose.ADVERSARIES)
     ),
+    deployed=True,
 )

@@ -47,4 +47,5 @@ ADVERSARY = Adversary(
     wanted=wanted,
     alone="coordinator",
     flips_hold=True,
+    deployed=True,
 )

@@ -18,4 +18,5 @@ ADVERSARY = Adversary(
     replaces=lambda setup, scenario, entry, honest, moved: Liar(honest.id, honest.label, honest.host, entry),
     install=check,
     flips_hold=True,
+    deployed=True,
 )

@@ -13,4 +13,4 @@ def view(entry: Observer) -> View | None:
     return View.NETWORK if entry.reports else View.EAVESDROPPER
 
 
-ADVERSARY = Adversary(lambda entry: Measured.WATCHED, view, misbehaves=False, exchanges=EXCHANGES)
+ADVERSARY = Adversary(lambda entry: Measured.WATCHED, view, misbehaves=False, exchanges=EXCHANGES, deployed=True)

@@ -7,4 +7,5 @@ ADVERSARY = Adversary(
     lambda entry: Measured.NOTED,
     replaces=lambda setup, scenario, entry, honest, moved: Silent(honest.id, honest.label, honest.host),
     flips_hold=True,
+    deployed=True,
 )

@@ -21,4 +21,5 @@ ADVERSARY = Adversary(
     ),
     install=check,
     flips_hold=True,
+    deployed=True,
 )

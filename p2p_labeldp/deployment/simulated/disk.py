@@ -128,6 +128,10 @@ class MountedDisk:
         temporary.replace(path)
         self._process.strike("write")
 
+    def erase(self, path: Path) -> None:
+        self._process.strike("erase")
+        self._disk.files.pop(path, None)
+
     def settle(self, folder: Path) -> None:
         self._disk.unsettled.add(folder)
         self._process.strike("settle")

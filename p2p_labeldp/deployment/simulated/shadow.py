@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.journal import TAKEN, Entry
+from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
 from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
@@ -25,6 +25,10 @@ from p2p_labeldp.scenario import Scenario
 
 FACT, COINS, ENTRY = range(3)  # as deployment.journal numbers its records
 _HEAD, _SEAL = 12, 16  # bytes around the records of a commit
+
+
+Beside = Callable[[str], bytes]
+"""What lasts of another file in the node's state folder: a round's key."""
 
 
 class NotHeld(Exception):
@@ -59,11 +63,13 @@ class _Copy:
 
 
 class _CopyDisk:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
+    def __init__(self, content: bytes, beside: Beside) -> None:
+        self._content, self._beside = content, beside
 
     def open_log(self, path: Path) -> _Copy:
-        return _Copy(self._content)
+        return _Copy(self._content if path.name == FILE else self._beside(path.name))
+
+    def erase(self, path: Path) -> None: ...
 
     def write(self, path: Path, parts: Iterable[bytes]) -> None:
         for _ in parts:
@@ -75,7 +81,10 @@ class _CopyDisk:
 class Shadow:
     """Follows one journal from its beginning. ``said`` are (clock, body) of each peer's stream, by the peer's key."""
 
-    def __init__(self, role: str, scenario: Scenario, certificates: Path, place: Path, rows: Rows | None) -> None:
+    def __init__(
+        self, role: str, scenario: Scenario, certificates: Path, place: Path, rows: Rows | None, beside: Beside
+    ) -> None:
+        self._beside = beside
         self.said: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self.taken: Counter[str] = Counter()
         self.facts: dict[str, str] = {}
@@ -109,7 +118,7 @@ class Shadow:
             self.offset = end
             self._note(records)
             if self.node is None:
-                self.node = self._make(World(disk=_CopyDisk(content[:end]), entropy=self._entropy))
+                self.node = self._make(World(disk=_CopyDisk(content[:end], self._beside), entropy=self._entropy))
                 self.node._part._write = lambda *_: Left()  # type: ignore[attr-defined]
             else:
                 for kind, *values in records:
@@ -136,7 +145,8 @@ class Shadow:
 
     def _take(self, records: list[list[Any]]) -> list[Entry]:
         assert self.node is not None
-        entries = [Entry(*values) for kind, *values in records if kind == ENTRY]
+        found = (self.node._unsealed(Entry(*values)) for kind, *values in records if kind == ENTRY)
+        entries = [entry for entry in found if entry is not None]
         for entry in entries:
             if entry.kind == TAKEN:
                 self.taken[entry.peer] += 1

@@ -63,8 +63,15 @@ class Watch:
 
     def _follow_anew(self, name: str) -> None:
         role, rows = name.partition("-")[0], own_rows(self.scene.plan, name)
-        self.shadows[name] = Shadow(role, self._scenarios[name], papers() / name, Path("/shadow/results"), rows)
-        self.scene.fleet.by_name[name].disk.committed = lambda path, data: self.committed(name)
+        disk = self.scene.fleet.by_name[name].disk
+
+        def beside(file: str) -> bytes:
+            found = disk.files.get(Path("/state") / name / file)
+            return b"" if found is None else bytes(found.content[: found.lasting])
+
+        results = Path("/shadow/results")
+        self.shadows[name] = Shadow(role, self._scenarios[name], papers() / name, results, rows, beside)
+        disk.committed = lambda path, data: self.committed(name)
 
     def wiped(self, name: str) -> None:
         """A machine that begins anew: nobody it spoke to before will listen to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from p2p_labeldp.scenario import DATA_SETS, MECHANISMS, Scenario
+from p2p_labeldp.scenario import DATA_SETS, MECHANISMS, MODELS, Scenario
 
 
 def _readers(key: str) -> tuple[str, ...]:
@@ -12,6 +12,8 @@ def _readers(key: str) -> tuple[str, ...]:
     section, _, name = key.partition(".")
     if key == "learner.correct_flips":
         return tuple(kind for kind, reads in MECHANISMS.items() if reads.flips)
+    if section == "learner":
+        return tuple(model for model, keys in MODELS.items() if name in keys)
     if section == "data":
         return tuple(data for data, examples in DATA_SETS.items() if name in examples.keys)
     return tuple(kind for kind, reads in MECHANISMS.items() if name in reads.keys) if section == "mechanism" else ()
@@ -20,9 +22,11 @@ def _readers(key: str) -> tuple[str, ...]:
 def why_idle(key: str, scenario: Scenario) -> str:
     """Why a run of this scenario would be the same with any other value of the key; empty where it might not be."""
     named, chosen = ("data.name", scenario.data.name)
-    if not key.startswith("data."):
-        named, chosen = ("mechanism.kind", scenario.mechanism.kind)
     readers = _readers(key)
+    if key.startswith("learner.") and key != "learner.correct_flips":
+        named, chosen = ("learner.model", scenario.learner.model)
+    elif not key.startswith("data."):
+        named, chosen = ("mechanism.kind", scenario.mechanism.kind)
     if readers and chosen not in readers:
         return f"it is for {named} = {_either(readers)}, not {chosen}"
     return _OTHERS[key](scenario) if key in _OTHERS else ""

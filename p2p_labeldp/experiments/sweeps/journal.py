@@ -6,7 +6,6 @@ One sweep at a time: the file is locked while it grows.
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
 import tomllib
@@ -18,6 +17,7 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps.inputs import Digests
 from p2p_labeldp.experiments.sweeps.plan import Plan
 from p2p_labeldp.scenario import Engine, Hosting
+from p2p_labeldp.systems import lock
 
 FILE = "sweep.jsonl"
 FORMAT = "p2p-labeldp sweep 1"
@@ -37,6 +37,7 @@ def header_of(plan: Plan, files: Digests) -> Record:
         "versions": versions(),
         "files": files,
         "scenario": plan.scenario.to_toml(),
+        **({"paired": True} if plan.paired else {}),
     }
 
 
@@ -67,6 +68,7 @@ def _is_header(found: Any) -> bool:
         and found.get("format") == FORMAT
         and found.get("engine") in tuple(Engine)
         and found.get("hosting") in (None, *tuple(Hosting))
+        and found.get("paired", False) in (False, True)
         and all(isinstance(found.get(name), kind) for name, kind in kinds.items())
     )
 
@@ -144,6 +146,8 @@ def _difference(there: Record, here: Record) -> str:
     for part in ("engine", "hosting"):
         if there[part] != here[part]:
             return f"its {part} is {there[part]}, not {here[part]}"
+    if there.get("paired", False) != here.get("paired", False):
+        return "its settings have seeds of their own" if here.get("paired") else "its settings share their seeds"
     return ""
 
 
@@ -158,16 +162,21 @@ class Journal:
         self.path = folder / FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if files:  # the data do not ship, and rows hold seeds and what was computed from true labels
+                folder.chmod(0o700)
             self._file = self.path.open("a+b", buffering=0)
         except OSError as error:
             raise RequestError(f"--out {folder}: cannot be written: {error.strerror}") from None
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file.fileno())
         except OSError:
             self._file.close()
             raise RequestError(
                 f"--out {folder}: another sweep is at work in it; wait for it, or name another"
             ) from None
+        except RequestError:
+            self._file.close()
+            raise
         try:
             self.rows = check(folder, plan, files)  # once more: it may have grown until the lock was ours
             header, records, whole = read(self.path)

@@ -1,7 +1,9 @@
 """What a sweep runs: settings times replicates, each replicate with a seed of its own.
 
 A setting is a value for each varied key. Its seeds are spawned from the scenario's seed and from what the setting
-says, not from where it stands, so that a value more in a grid leaves everyone else's rows as they were.
+says, not from where it stands, so that a value more in a grid leaves everyone else's rows as they were. Of a
+``paired`` sweep the replicate alone decides: all settings of one replicate have the same test split and the same coins,
+so that their differences are the settings' own.
 """
 
 from __future__ import annotations
@@ -69,6 +71,8 @@ class Plan:
     seeds: int
     engine: str
     hosting: str | None
+    paired: bool = False
+    """Whether replicate r has one seed in all settings."""
 
     def named(self, setting: int) -> dict[str, Any]:
         """The keys that a setting sets, with their values."""
@@ -89,7 +93,7 @@ class Plan:
 
     def seed(self, setting: int, replicate: int) -> int:
         """The seed of a replicate; the same whatever else the sweep holds."""
-        content = json.dumps(self.named(setting), sort_keys=True)
+        content = "paired" if self.paired else json.dumps(self.named(setting), sort_keys=True)
         words = int.from_bytes(hashlib.sha256(content.encode()).digest()[:16], "little")
         entropy = [self.scenario.coins.seed, int(Purpose.SWEEP), words]
         sequence = np.random.SeedSequence(entropy, spawn_key=(replicate,))
@@ -157,6 +161,7 @@ def make_plan(
     seeds: int,
     engine: str | None = None,
     hosting: str = "user",
+    paired: bool = False,
 ) -> Plan:
     """Read ``key=v1,v2`` and the file of listed settings; every pair of a listed one and one of the grid is run.
 
@@ -183,7 +188,7 @@ def make_plan(
         )
     grid = itertools.product(*(values for _, values in axes))
     settings = tuple(line + point for line, point in itertools.product(lines, list(grid)))
-    plan = Plan(scenario, keys, settings, seeds, "vectorized", None)
+    plan = Plan(scenario, keys, settings, seeds, "vectorized", None, paired)
     if _engine(plan, engine) == "actors":
         plan = dataclasses.replace(plan, engine="actors", hosting=hosting)
     plan.require_installed()
@@ -261,6 +266,7 @@ def _listed(path: Path, scenario: Scenario) -> tuple[tuple[str, ...], list[Setti
             raise RequestError(f"{shown}: has {len(record)} values, but the header names {len(keys)} keys")
         given = {key for key, cell in zip(keys, record, strict=True) if cell.strip()}
         left = set(NOISE) - given if set(NOISE) & given else set()
+        left |= {key for key in keys if "mechanism.kind" in given and key not in given and _of_some_kinds(key)}
         setting = tuple(
             None if key in left else _value(key, cell, shown, scenario) for key, cell in zip(keys, record, strict=True)
         )
@@ -268,6 +274,11 @@ def _listed(path: Path, scenario: Scenario) -> tuple[tuple[str, ...], list[Setti
             raise RequestError(f"{shown}: is the setting of line {settings[setting]} again")
         settings[setting] = number
     return keys, list(settings)
+
+
+def _of_some_kinds(key: str) -> bool:
+    """Whether a key counts for some mechanisms only, so that a line of another one may leave it to the scenario."""
+    return key == "clusters.count" or (key.startswith("mechanism.") and key not in ("mechanism.kind", *NOISE))
 
 
 def _engine(plan: Plan, asked: str | None) -> str:

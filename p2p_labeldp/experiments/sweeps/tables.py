@@ -48,6 +48,10 @@ class Sweep:
     """With actors: one task per user, or per cluster."""
     scenario: str
     """The scenario that was varied, as TOML."""
+    private: bool
+    """Whether rows were computed from labels that do not ship: then the folder is for its owner alone."""
+    paired: bool = False
+    """Whether a replicate has the same seed, and so the same split, in all settings."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,6 +129,8 @@ def assemble(folder: Path, header: journal.Record, records: list[journal.Record]
         engine=header["engine"],
         hosting=header["hosting"],
         scenario=header["scenario"],
+        private=bool(header["files"]),
+        paired=header.get("paired", False),
     )
 
 

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import math
 import os
-import signal
 import threading
 import time
 import uuid
@@ -27,6 +26,7 @@ from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.sweeps.plan import Job
 from p2p_labeldp.experiments.sweeps.replicate import Needed, replicate
 from p2p_labeldp.plugins import load_plugins
+from p2p_labeldp.systems import interrupts_held
 
 AHEAD = 2  # jobs sent for each worker, so that none waits for its next one
 DIED = "its worker process died: killed, or out of memory"
@@ -114,11 +114,8 @@ def _said(future: Any) -> dict[str, Any]:
 def _deaf_children() -> Iterator[None]:
     """Processes started here do not hear Ctrl-C, from their first moment on: it is for the parent to handle."""
     resource_tracker.ensure_running()  # started later, it would take the mask off
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
+    with interrupts_held():
         yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(parent: int) -> None:

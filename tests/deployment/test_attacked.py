@@ -1,0 +1,235 @@
+"""Adversaries and faults of a scenario in a deployment: who carries them, what colluders pool, what is measured."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deployment_model import Model
+from small import TWO_LABELS, sixty
+
+from p2p_labeldp.adversaries.game import CONFIDENCE, clopper_pearson, reconstruct
+from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.audit.views import view_of
+from p2p_labeldp.deployment.attacked import executed_in
+from p2p_labeldp.deployment.disturbing import Blow, disturbances, fired
+from p2p_labeldp.deployment.local import deploy
+from p2p_labeldp.deployment.misbehaving import Pool
+from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments.attacked import measure_attacks
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.privacy import View
+from p2p_labeldp.scenario import Scenario, parse_scenario
+
+DIGITS = """
+[data]
+name = "digits"
+target = "parity"
+users = 200
+[clusters]
+count = 3
+minimum_size = 20
+[mechanism]
+alpha = 0.2
+"""
+ENTRIES = {
+    "collusion": (TWO_LABELS, "fraction = 0.3"),
+    "observer": (TWO_LABELS, ""),
+    "liars": (TWO_LABELS, "fraction = 0.2"),
+    "two_faced": (TWO_LABELS, "count = 5"),
+    "curious_peers": (TWO_LABELS, "count = 5"),
+    "fresh_answers": (TWO_LABELS, "count = 5"),
+    "sybils": (DIGITS, "victim = 7\ncount = 30"),
+    "isolating_coordinator": (DIGITS, "victim = 7\nsize = 30"),
+}
+
+SIMILAR = ("observer", "two_faced", "curious_peers", "fresh_answers")
+
+
+def scenario_of(kind: str, *settings: str) -> Scenario:
+    text, keys = ENTRIES[kind]
+    return parse_scenario(f'{text}\n[[adversaries]]\nkind = "{kind}"\n{keys}\n', "attacked", settings, 5)
+
+
+class Deployed(Model):
+    """With what colluders pool, by host."""
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        self.pooled: dict[str, bytes] = {}
+        super().__init__(*given, **settings)
+
+    def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:
+        made = super().make_users(name, log, kind)
+        made._keep_pool = lambda content: self.pooled.update({name: content})
+        return made
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in SIMILAR else []) for kind in ENTRIES]
+)
+def test_a_deployment_with_adversaries_is_the_simulated_run_with_them(kind: str) -> None:
+    """The same noisy labels, adversaries, guarantees and headline."""
+    model = Deployed(scenario_of(kind), 3)
+    model.run()
+    found, expected = model.summary(), run(scenario_of(kind)).summary
+    assert found.noisy_sha256 == expected.noisy_sha256
+    assert found.adversaries == expected.adversaries
+    assert (found.headline, found.accuracy) == (expected.headline, expected.accuracy)
+    for view, stated in expected.privacy.items():
+        if kind != "sybils":  # a coordinator sees their claims alone, and takes the delta of such clusters
+            assert found.privacy[view].delta == stated.delta
+            assert found.privacy[view].epsilon == pytest.approx(stated.epsilon, rel=1e-9)
+    if kind in ("liars", "sybils", "isolating_coordinator"):  # nobody is told more than the flips
+        assert found.privacy[View.USER_HOST].epsilon == pytest.approx(found.privacy[View.AUDITOR].epsilon)
+
+
+def test_what_colluders_pooled_is_what_a_coalition_sees_and_nothing_else(tmp_path: Path) -> None:
+    """Held against the view that audits filter from the trace of the simulated run with the same seed."""
+    scenario = scenario_of("collusion", "mechanism.rounds=2")
+    model = Deployed(scenario, 3)
+    model.run()
+    pool = Pool.merged(model.pooled.values())
+    simulated = run(scenario, out=tmp_path / "run")
+    assert simulated.outcome is not None
+    assert simulated.dataset is not None
+    members = simulated.assignments[0].members
+    known = dict(enumerate(simulated.dataset.labels.tolist()))
+    parameters = model._plan().parameters
+    expected = view_of(
+        Trace.open(tmp_path / "run" / "trace.msgpack"),
+        "coalition",
+        members=members,
+        background=known,
+        parameters=parameters,
+        coins=SeededCoins(5),
+    )
+    outcome = model.results[-1][0]
+    assert pool.labels == {member: known[member] for member in members}
+    assert pool.view(parameters, outcome.clusters, outcome.rounds, known) == expected
+
+
+def test_only_hosts_with_colluders_write_a_file_and_it_is_the_same_after_a_restart() -> None:
+    scenario = scenario_of("collusion", "adversaries[1].users=[0, 1, 2]", "adversaries[1].fraction=0")
+    model = Deployed(scenario, 3)
+    model.run()
+    assert set(model.pooled) == {model.hosts[0]}
+    before = dict(model.pooled)
+    model.pooled.clear()
+    model.kill(model.hosts[0])
+    assert model.pooled == before
+
+
+@pytest.mark.parametrize("kind", ["focus", "repeat_askers"])
+def test_an_adversary_that_no_node_can_carry_is_refused_in_one_line(kind: str) -> None:
+    text = f'{DIGITS}\n[[adversaries]]\nkind = "{kind}"\nvictim = 7\ncount = 3\n'
+    with pytest.raises(RequestError, match=rf"^adversaries\[1\] \({kind}\): is for simulations") as refused:
+        deploy(parse_scenario(text, "attacked"), hosts=2, out=Path("nowhere"))
+    assert "\n" not in str(refused.value)
+    assert not Path("nowhere").exists()
+
+
+def test_nodes_must_agree_on_adversaries() -> None:
+    digests = scenario_of("collusion").shared_digests()
+    assert digests["adversaries"] != scenario_of("liars").shared_digests()["adversaries"]
+    assert "adversaries" not in sixty().shared_digests()
+
+
+def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path) -> None:
+    """Rows of the table lie inside the intervals of the simulated one: the games are the same, so they are equal.
+
+    The attack on what was pooled is one draw of the protocol. Its rate of right guesses is compared with the simulated
+    run's at another seed: two binomials of some 42 users whose 99.9 % intervals overlap unless chance is below .001.
+    """
+    scenario = scenario_of("collusion")
+    summary = deploy(scenario, hosts=2, out=tmp_path / "run")
+    simulated = run(scenario)
+    assert summary.noisy_sha256 == simulated.summary.noisy_sha256
+    (row,), (expected,) = summary.attacks, simulated.summary.attacks
+    assert row.advantage == expected.advantage
+    assert (row.bound, row.members, row.beaten) == (expected.bound, expected.members, ())
+    assert "from what they pooled in this run" in row.note
+    file = tmp_path / "run" / "private" / "pooled.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert len(json.loads(file.read_text())["labels"]) == len(simulated.assignments[0].members)
+    executed = executed_in(summary, tmp_path / "run", scenario, None)
+    assert measure_attacks(executed)[0].advantage == expected.advantage
+    known = dict(enumerate(executed.dataset.labels.tolist()))
+    pool = Pool.merged([file.read_bytes()])
+    view = pool.view(executed.resolved.plan.parameters, executed.outcome.clusters, executed.outcome.rounds, known)
+    found = reconstruct(view, executed.dataset.labels)
+    other = run(scenario_of("collusion", "coins.seed=6", "data.seed=5"), out=tmp_path / "other")
+    assert other.dataset is not None
+    again = reconstruct(
+        view_of(
+            Trace.open(tmp_path / "other" / "trace.msgpack"),
+            "coalition",
+            members=other.assignments[0].members,
+            background=known,
+            parameters=executed.resolved.plan.parameters,
+            coins=SeededCoins(6),
+        ),
+        other.dataset.labels,
+    )
+    one, two = (clopper_pearson(round(each.rate * each.users), each.users, CONFIDENCE) for each in (found, again))
+    assert one.low <= two.high
+    assert two.low <= one.high
+
+
+# Faults
+
+
+FAULTY = """
+[[faults]]
+rule = "partition"
+fraction = 0.5
+start = 0
+end = 1
+[[faults]]
+rule = "churn"
+users = [0]
+start = 0.5
+end = 3
+seconds = 1
+[[faults]]
+rule = "loss"
+"""
+
+
+def test_faults_are_done_to_hosts() -> None:
+    scenario = parse_scenario(TWO_LABELS + FAULTY, "faulty")
+    found, warnings = disturbances(scenario, 4, 60)
+    frozen = [each for each in found if each.blow is Blow.FREEZE]
+    assert len(frozen) == 2
+    assert {(each.start, each.seconds) for each in frozen} == {(0.0, 1.0)}
+    (killed,) = (each for each in found if each.blow is Blow.KILL)
+    assert killed.host == 0
+    assert 0.5 <= killed.start <= 2
+    assert warnings == ["faults[3] (loss) was left out: TCP hides it from a deployment's nodes"]
+    assert [each["fired"] for each in fired(scenario.faults, found)] == [2, 1, 0]
+    assert disturbances(scenario, 4, 60) == (found, warnings)
+
+
+def test_a_cut_in_one_direction_is_for_simulations() -> None:
+    text = TWO_LABELS + '[[faults]]\nrule = "partition"\nfraction = 0.5\none_way = true\n'
+    with pytest.raises(RequestError, match="one_way is for simulations"):
+        disturbances(parse_scenario(text, "faulty"), 2, 60)
+
+
+def test_hosts_frozen_and_killed_change_nothing_in_what_comes_of_it(tmp_path: Path) -> None:
+    text = TWO_LABELS + FAULTY.partition('[[faults]]\nrule = "churn"')[0]
+    text += '[[faults]]\nrule = "crash"\nusers = [59]\nat = 0\nrestart = 0.5\n'
+    scenario = parse_scenario(text, "faulty", ["deployment.away_limit=60"], 5)
+    summary = deploy(scenario, hosts=2, out=tmp_path / "run")
+    assert summary.noisy_sha256 == run(scenario, engine="vectorized").summary.noisy_sha256
+    assert summary.missing == summary.missing_hosts == ()
+    counts = {fault.rule: fault.fired for fault in summary.faults}
+    idle = [warning for warning in summary.warnings if "never fired" in warning]
+    assert sum(count == 0 for count in counts.values()) == len(idle)
+    assert np.all([count <= 1 for count in counts.values()])

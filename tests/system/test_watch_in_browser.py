@@ -1,0 +1,149 @@
+"""The live page as a browser shows it: played, paused and stepped through, on a telephone and on a desk."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, Browser, Tab, faults_of
+from processes import PATIENCE, program
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+SHIPPED = Path(__file__).parents[2] / "scenarios"
+SMALL = ("--set", "data.users=120", "--set", "clusters.minimum_size=10", "--json")
+ARROWS = "document.querySelectorAll('#diagram .message title').length"
+SENT = "Number(document.querySelector('#tiles b').textContent.replaceAll(',', ''))"
+CUT = """[...document.querySelectorAll('button, .tiles *, .stages li, .fills span, td, th, h1, h2, .events span')]
+  .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
+                    && getComputedStyle(each).display !== 'inline')
+  .map((each) => `cut: ${each.textContent}`)"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
+@contextmanager
+def watched(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command with ``--watch``, and where its page is."""
+    with program(*words, "--watch") as process:
+        assert process.stderr is not None
+        found = re.search(r"http://\S+", process.stderr.readline())
+        assert found is not None
+        yield process, found[0]
+
+
+def click(tab: Tab, name: str) -> None:
+    tab.until(f"!document.querySelector('#{name}').disabled")
+    tab.evaluate(f"document.querySelector('#{name}').click()")
+
+
+def text(tab: Tab, selector: str) -> str:
+    found: str = tab.evaluate(f"document.querySelector('{selector}').textContent")
+    return found
+
+
+def in_order(tab: Tab) -> None:
+    """At both widths, in light and dark."""
+    for width, dark in ((390, True), (1280, False), (1280, True), (390, False)):
+        tab.resize(width)
+        tab.call(
+            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": ["light", "dark"][dark]}]
+        )
+        assert [*faults_of(tab), *tab.evaluate(CUT)] == [], f"{width} pixels, dark: {dark}"
+
+
+def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with watched("run", "churn", *SMALL, "--paused", "--out", str(folder)) as (process, address):
+        tab = browser.open(address)
+        tab.until("document.querySelector('#play').textContent === 'Play' && !document.querySelector('#play').disabled")
+        assert tab.evaluate(SENT) == 1
+        assert text(tab, "#last").startswith("1: hello: user ")
+        assert tab.evaluate("document.querySelector('[aria-current]').textContent") == "users join"
+        for sent in (2, 3):
+            click(tab, "step")
+            tab.until(f"{SENT} === {sent}")
+        assert tab.evaluate(ARROWS) <= 3
+        click(tab, "step-stage")
+        tab.until("document.querySelector('[aria-current]').textContent === 'exchange'")
+        assert "roster" in text(tab, "#last")
+        assert tab.until("document.querySelectorAll('.fills li').length") == 4
+        before = tab.until(ARROWS)
+        for _ in range(3):
+            said = text(tab, "#last")
+            click(tab, "step-cluster")
+            tab.until(f"document.querySelector('#last').textContent !== {json.dumps(said)}")
+        tab.until(f"{ARROWS} > {before}")
+        in_order(tab)
+        tab.evaluate("document.querySelector('#play').focus()")
+        tab.press("Enter")
+        tab.until("!document.querySelector('#ended').hidden")
+        assert text(tab, "#ended-title") == "Finished"
+        assert tab.evaluate("[...document.querySelectorAll('.stages li')].every((each) => each.className === 'past')")
+        assert "Of this run" in text(tab, "#guarantees-title")
+        tab.until("!document.querySelector('#report').hidden")
+        out, _ = process.communicate(timeout=PATIENCE)
+        summary = json.loads(out)
+        assert process.returncode == 0
+        assert tab.evaluate(SENT) == summary["messages"]
+        assert tab.evaluate(ARROWS) > 50
+        assert [int(count) for count in re.findall(r"\d+", text(tab, "#faults tbody td"))] == [
+            summary["faults"][0]["fired"]
+        ]
+        assert tab.evaluate("document.querySelector('#guarantees tbody td').textContent")
+        in_order(tab)
+        tab.evaluate("document.querySelector('#report').target = ''")
+        click(tab, "report")  # from the page's memory: the program has ended
+        assert tab.until("document.querySelectorAll('section figure svg').length > 2 && document.title")
+        assert tab.evaluate("document.querySelector('.controls').hidden") is False, "its script has run"
+        assert tab.complaints == []
+        tab.close()
+
+
+@pytest.mark.slow
+def test_a_page_that_is_killed_while_the_run_is_paused_changes_nothing(browser: Browser, tmp_path: Path) -> None:
+    words = ("run", "churn", *SMALL, "--no-report", "--out")
+    with program(*words, str(tmp_path / "alone")) as process:
+        alone = json.loads(process.communicate(timeout=PATIENCE)[0])
+    with watched(*words, str(tmp_path / "run"), "--paused", "--hosting", "cluster") as (process, address):
+        tab = browser.open(address)
+        for _ in range(3):
+            click(tab, "step")
+        tab.until(f"{SENT} > 1")
+        tab.close()
+        summary = json.loads(process.communicate(timeout=PATIENCE)[0])
+    assert summary["noisy_sha256"] == alone["noisy_sha256"]
+
+
+@pytest.mark.slow
+def test_of_data_that_do_not_ship_the_page_shows_no_user(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    rows = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(60)]
+    path.write_text("\n".join(["x,health", *rows]) + "\n")
+    scenario = tmp_path / "people.toml"
+    scenario.write_text(
+        f'[data]\nname = "csv"\npath = "{path}"\nlabel_column = "health"\n[clusters]\ncount = 2\nminimum_size = 5\n'
+    )
+    with watched("run", str(scenario), "--paused", "--json", "--out", str(tmp_path / "run")) as (process, address):
+        tab = browser.open(address, width=390)
+        click(tab, "step")
+        tab.until(f"{SENT} === 2")
+        assert text(tab, "#last") == "2: hello: a user joins, with her public features"
+        click(tab, "play")
+        tab.until("!document.querySelector('#ended').hidden")
+        process.communicate(timeout=PATIENCE)
+        assert "real people" in text(tab, "#exchange")
+        page = tab.evaluate("document.documentElement.outerHTML")
+        assert "secretly" not in page
+        assert "<svg" not in page
+        in_order(tab)
+        tab.close()
