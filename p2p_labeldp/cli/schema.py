@@ -22,16 +22,17 @@ def command(
 ) -> None:
     """Propose the schema of a table, as the beginning of a scenario that a person then edits.
 
-    Warnings, on standard error and as comments, say what looks wrong: identifiers, dates, a continuous label,
-    missing values, separators, encodings, copied rows, columns that give the label away.
+    Warnings on standard error say what looks wrong: identifiers, dates, a continuous label, missing values, separators,
+    encodings, copied rows, columns that give the label away. Those that follow from no label are comments, too.
     """
     from p2p_labeldp.data.propose import propose
 
     found = propose(file, label)
+    scenario = found.to_toml(Path.cwd() if out is None else out.parent)
     if out is not None:
         try:
             with out.open("x", encoding="utf-8") as target:
-                target.write(found.to_toml())
+                target.write(scenario)
         except OSError as error:
             raise RequestError(f"--out {out}: cannot be written: {error.strerror}") from None
     if as_json:
@@ -42,11 +43,11 @@ def command(
             "classes": list(found.schema.classes),
             "ignored": list(found.schema.ignore),
             "warnings": found.warnings,
-            "scenario": found.to_toml(),
+            "scenario": scenario,
             "out": str(out) if out is not None else None,
         })  # fmt: skip
         return
     if out is None:
-        print(found.to_toml(), end="")
+        print(scenario, end="")
     for warning in found.warnings:
         print(f"p2p-labeldp: look at this: {warning}", file=sys.stderr)

@@ -1,9 +1,9 @@
 """A schema proposed from a CSV file, for a person to edit, and what she should look at before she uses it.
 
 It is a guess from one party's rows: ranges are widened, numbers rounded, and what looks like an identifier, a date or a
-constant is put among the ignored columns. A schema is public: it names no value that only a few rows have. Every guess
-that may be wrong is a warning. A label's values are read for one thing besides its classes: whether a single column
-gives it away.
+constant is put among the ignored columns. A schema is public: it names no value, and no class, that only a few rows
+have. Every guess that may be wrong is a warning. Those that follow from labels are for whoever has the rows, and not
+written into the file that everyone gets.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_labeldp.data.csvtable import as_number
 from p2p_labeldp.data.tabular import MOST_CATEGORIES
@@ -34,25 +35,45 @@ FEW = 5
 _LABELS = ("label", "target", "class", "outcome", "y")
 _SEPARATORS = (",", ";", "\t", "|")
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|nr|nbr|no|num|number|uuid|guid|key|ssn|mrn|name|email|phone|code)$", re.I)
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([ T].*)?")
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|(19|20)\d\d[-/](0?[1-9]|1[0-2])"
+    r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} (\d{{1,2}},? )?\d{{4}})([ T].*)?",
+    re.I,
+)
+_DATED = re.compile(r"(^|[_\W])(date|datetime|timestamp|dob)$|[a-z](Date|Timestamp)$")
+Places = NDArray[np.intp]
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 @dataclass
 class Proposal:
-    """What was found; ``warnings`` are for a person."""
+    """What was found; warnings are for a person, those of ``labelled`` follow from labels."""
 
     path: Path
     rows: int
     label: str
     schema: Schema
-    warnings: list[str] = field(default_factory=list)
+    open_warnings: list[str] = field(default_factory=list)
+    labelled: list[str] = field(default_factory=list)
 
-    def to_toml(self) -> str:
-        """The beginning of a scenario."""
-        lines = [f"# Proposed from {self.path.name} ({self.rows} rows). It is a guess: read every line, and mend it."]
-        lines += [f"# Look at this: {warning}" for warning in self.warnings]
-        lines += ["", "[data]", 'name = "csv"', f"path = {_quoted(self.path.name)}"]
+    @property
+    def warnings(self) -> list[str]:
+        return [*self.open_warnings, *self.labelled]
+
+    def to_toml(self, folder: Path | None = None) -> str:
+        """The beginning of a scenario that is to lie in ``folder``; the same whatever labels the rows have, but for the
+        classes that several of them share."""
+        place = self.path.resolve()
+        inside = folder is not None and place.is_relative_to(folder.resolve())
+        path = place.relative_to(folder.resolve()).as_posix() if folder is not None and inside else place.name
+        lines = [
+            f"# Proposed from {self.path.name} ({self.rows} rows). It is a guess: read every line, and mend it.",
+            f"# Everyone gets it. List every class that there may be: those of fewer than {FEW} rows are left to you.",
+        ]
+        lines += [f"# Look at this: {warning}" for warning in self.open_warnings]
+        lines += ["", "[data]", 'name = "csv"', f"path = {_quoted(path)}"]
         lines += [f"label_column = {_quoted(self.label)}", "", *self.schema.to_toml()]
         return "\n".join(lines) + "\n"
 
@@ -60,6 +81,7 @@ class Proposal:
 def propose(path: Path, label: str = "") -> Proposal:
     """Look at a file; RequestError where it is no table at all."""
     warnings: list[str] = []
+    labelled: list[str] = []
     text = _decoded(path, warnings)
     separator = _separator(text)
     if separator != ",":
@@ -68,8 +90,9 @@ def propose(path: Path, label: str = "") -> Proposal:
     header, rows = _table(path, text, separator)
     columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
     label = _label(path, header, label, warnings)
-    missing = _missing(columns, warnings)
-    classes = _classes(columns[label], label, missing, warnings)
+    missing = _missing({name: values for name, values in columns.items() if name != label}, warnings)
+    labels = columns[label]
+    classes = _classes(labels, label, (*missing, *_missing({label: labels}, labelled)), labelled)
     described: list[Column] = []
     ignored: list[str] = []
     for name, values in columns.items():
@@ -80,15 +103,15 @@ def propose(path: Path, label: str = "") -> Proposal:
             ignored.append(name)
         else:
             described.append(found)
-            _tells(name, values, columns[label], warnings)
+            _tells(name, values, labels, labelled)
     if not described:
         raise RequestError(f"{path}: no column is left to make features of, beside {label}")
     again = sum(count - 1 for count in Counter(map(tuple, rows)).values() if count > 1)
     if again:
         copies = f"{again} rows are copies of others" if again > 1 else "1 row is a copy of another"
-        warnings.append(f"{copies}: is it one person's data several times (person_column)?")
+        labelled.append(f"{copies}: is it one person's data several times (person_column)?")
     schema = Schema(tuple(described), classes, ignore=tuple(ignored), missing=missing, separator=separator)
-    return Proposal(path, len(rows), label, schema, warnings)
+    return Proposal(path, len(rows), label, schema, warnings, labelled)
 
 
 def _decoded(path: Path, warnings: list[str]) -> str:
@@ -169,17 +192,25 @@ def _classes(values: list[str], label: str, missing: tuple[str, ...], warnings: 
     present = [value for value in values if value not in missing]
     if len(present) < len(values):
         warnings.append(f"{len(values) - len(present)} rows have no {label}: they will be refused")
-    classes = tuple(sorted({*present}))
+    counts = Counter(present)
+    classes = tuple(sorted(counts))
     if continuous(classes):
         warnings.append(
             f"{label} holds {len(classes)} different numbers: it is continuous, and no label; "
             "make classes of it (low, middle, high) first"
         )
-    elif len(classes) > MOST_CATEGORIES:
+        return ()
+    if len(classes) > MOST_CATEGORIES:
         warnings.append(f"{label} has {len(classes)} classes, hardly a question that noisy labels can answer")
+    rare = [name for name in classes if counts[name] < FEW]
+    if rare:
+        warnings.append(
+            f"{label}: {_few(rare, 'classes')} {'are' if len(rare) > 1 else 'is'} of fewer than {FEW} rows, and left "
+            "out of the classes, since a schema is public: add what everyone may know of"
+        )
     if len(classes) < 2:
         warnings.append(f"{label} has one class only: list all that there are")
-    return classes
+    return tuple(name for name in classes if name not in rare)
 
 
 def continuous(classes: tuple[str, ...]) -> bool:
@@ -194,7 +225,7 @@ def _column(name: str, values: list[str], missing: tuple[str, ...], warnings: li
     if distinct < 2:
         warnings.append(f"{name} is always the same: ignored")
         return None
-    if sum(bool(_DATE.fullmatch(value)) for value in present) > len(present) / 2:
+    if _DATED.search(name) or sum(bool(_DATE.fullmatch(value)) for value in present) > len(present) / 2:
         warnings.append(f"{name} holds dates: ignored; a number such as an age may be what you want")
         return None
     parsed = [as_number(value) for value in present]
@@ -263,30 +294,55 @@ def _category(name: str, present: list[str], missing: bool, warnings: list[str])
 
 
 def _tells(name: str, values: list[str], labels: list[str], warnings: list[str]) -> None:
-    """Warn where a column by itself tells nearly everyone's label, which its commonest value does not."""
-    base = Counter(labels).most_common(1)[0][1] / len(labels)
-    numbers = [as_number(value) for value in values]
-    known = [number for number in numbers if number is not None]
-    bins: list[object] = list(values)
-    if len({*values}) > MOST_CATEGORIES:
-        if len(known) < len(values):
-            return
-        edges = np.quantile(np.array(known), np.linspace(0, 1, 21)[1:-1])
-        bins = np.searchsorted(edges, np.array(known)).tolist()
-    right: dict[object, Counter[str]] = {}
-    for bin_, label in zip(bins, labels, strict=True):
-        right.setdefault(bin_, Counter())[label] += 1
-    if len(values) < 4 * len(right):
-        return  # too few rows to tell
-    share = sum(counts.most_common(1)[0][1] for counts in right.values()) / len(labels)
+    """Warn where a column by itself tells nearly everyone's label, which the commonest label does not."""
+    coded = _codes(labels)
+    base = np.bincount(coded).max() / len(labels)
+    found = [as_number(value) for value in values]
+    if 2 * sum(number is not None for number in found) > len(values):
+        numbers = np.array([math.nan if number is None else number for number in found])
+        told = max(_by_bins(_quantiles(numbers), coded), _by_one_limit(numbers, coded))
+    else:
+        told = _by_bins(_codes(values), coded)
+    share = told / len(labels)
     if share >= TELLS and share > base + (1 - base) / 2:
         warnings.append(
             f"{name} alone tells {share:.1%} of the labels: is it the label in disguise, or known after it?"
         )
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more columns" if len(names) > 5 else "")
+def _codes(values: list[str]) -> Places:
+    place = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    return np.array([place[value] for value in values])
+
+
+def _quantiles(numbers: NDArray[np.float64]) -> Places:
+    """In which of many parts of equal size each number is; a missing one is in the last."""
+    distinct = np.unique(numbers)
+    if len(distinct) <= MOST_CATEGORIES:
+        return np.searchsorted(distinct, numbers)
+    parts = min(200, max(2, len(numbers) // 4))
+    return np.searchsorted(np.nanquantile(numbers, np.linspace(0, 1, parts + 1)[1:-1]), numbers)
+
+
+def _by_bins(bins: Places, labels: Places) -> int:
+    """How many labels are the commonest one among those of the same bin; 0 where there are too few rows to tell."""
+    found, places = np.unique(bins, return_inverse=True)
+    counts = np.zeros((len(found), int(labels.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (places, labels), 1)
+    return 0 if len(labels) < 4 * len(found) else int(counts.max(axis=1).sum())
+
+
+def _by_one_limit(numbers: NDArray[np.float64], labels: Places) -> int:
+    """How many labels the best limit tells that has one class below and one above it."""
+    order = np.argsort(numbers, kind="stable")
+    ascending = numbers[order]
+    below = np.cumsum(labels[order][:, None] == np.arange(labels.max() + 1), axis=0)
+    cuts = np.flatnonzero(ascending[1:] > ascending[:-1])
+    return int((below[cuts].max(axis=1) + (below[-1] - below[cuts]).max(axis=1)).max(initial=0))
+
+
+def _few(names: list[str], what: str = "columns") -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more {what}" if len(names) > 5 else "")
 
 
 def _quoted(text: str) -> str:

@@ -178,6 +178,10 @@ WARNED = {
     "number": ({"row": [str(place) for place in range(200)]}, "row is different in nearly every row"),
     "person": ({"patient_id": [str(place // 2 * 7919) for place in range(200)]}, "patient_id looks like an identifier"),
     "date": ({"seen": [f"2024-03-{1 + place % 28:02}" for place in range(200)]}, "seen holds dates: ignored"),
+    "month": ({"seen": [f"2024-{1 + place % 12:02}" for place in range(200)]}, "seen holds dates: ignored"),
+    "day": ({"seen": [f"{1 + place % 28} March 2024" for place in range(200)]}, "seen holds dates: ignored"),
+    "compact": ({"seen": [f"202403{1 + place % 28:02}" for place in range(200)]}, "seen holds dates: ignored"),
+    "seconds": ({"visit_timestamp": [str(10**9 + place // 2) for place in range(200)]}, "visit_timestamp holds dates"),
     "constant": ({"site": ["north"] * 200}, "site is always the same"),
     "missing": ({"dose": ["NA", *["1", "2", "3"] * 66, "1"]}, "'NA' in dose is taken for a missing value"),
     "mixed": ({"dose": ["high", *["1", "2", "3"] * 66, "1"]}, "dose holds mostly numbers, but not in row 1:"),
@@ -187,6 +191,16 @@ WARNED = {
         "town: 1 of its 2 values are those of fewer than 5 rows, and not named",
     ),
     "tells": ({"result": ["neg", "pos"] * 100}, "result alone tells 100.0% of the labels"),
+    "limit": (
+        {"score": [str(place % 2 * 50 + (place * 37 % 71) / 2) for place in range(200)]},
+        "score alone tells 100.0% of the labels",
+    ),
+    "gap": (
+        {"score": ["", *(str(place % 2 * 50 + (place * 37 % 71) / 2) for place in range(1, 200))]},
+        "score alone tells 99.5% of the labels",
+    ),
+    "rare class": ({"label": [*["no", "yes"] * 99, "maybe", "no"]}, "label: maybe is of fewer than 5 rows"),
+    "no label": ({"label": [*["no", "yes"] * 99, "NA", "no"]}, "1 rows have no label: they will be refused"),
     "continuous": ({"label": [str(place / 7) for place in range(200)]}, "label holds 200 different numbers"),
 }
 
@@ -197,9 +211,36 @@ def test_a_proposal_warns_of_what_it_sees(tmp_path: Path, kind: str) -> None:
     found = propose(file_of(tmp_path, columns_of() | changes), "label")
     assert any(said in warning for warning in found.warnings), found.warnings
     assert "Bern" not in found.to_toml(), "a schema is public"
-    if kind in ("identifier", "number", "person", "date", "constant", "text"):
+    assert "maybe" not in found.to_toml()
+    if found.schema.ignore:
         assert found.schema.ignore == tuple(changes)
         assert found.schema.features == 4
+
+
+def test_what_is_ignored_is_what_was_warned_of(tmp_path: Path) -> None:
+    kinds = ("identifier", "number", "person", "date", "month", "day", "compact", "seconds", "constant", "text")
+    for kind in WARNED:
+        ignored = propose(file_of(tmp_path, columns_of() | WARNED[kind][0]), "label").schema.ignore
+        assert bool(ignored) == (kind in kinds), kind
+
+
+@pytest.mark.parametrize("kind", ["tells", "limit", "rare class", "no label", "continuous"])
+def test_the_file_for_everyone_is_the_same_whatever_labels_the_rows_have(tmp_path: Path, kind: str) -> None:
+    columns = columns_of() | WARNED[kind][0]
+    found = propose(file_of(tmp_path, columns), "label")
+    other = propose(file_of(tmp_path, columns | {"label": ["yes"] * 5 + ["no"] * 195}), "label")
+    assert found.labelled
+    assert not other.labelled
+    lines = [line for line in found.to_toml().splitlines() if not line.startswith("classes = ")]
+    assert lines == [line for line in other.to_toml().splitlines() if not line.startswith("classes = ")]
+    assert found.schema.classes == (() if kind == "continuous" else ("no", "yes"))
+
+
+def test_the_file_is_named_as_it_is_found_from_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "north").mkdir()
+    file = file_of(tmp_path / "north", columns_of())
+    assert main(["schema", str(file), "--out", str(tmp_path / "study.toml")]) == 0
+    assert len(load(load_scenario(tmp_path / "study.toml").data, 0).labels) == 160
 
 
 def test_of_very_many_values_the_commonest_are_proposed(tmp_path: Path) -> None:
