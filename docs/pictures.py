@@ -1,7 +1,7 @@
-"""Draws the README's pictures anew: ``python docs/pictures.py`` (a few minutes; the report needs chromium).
+"""Draws the pictures of the documents anew: ``python docs/pictures.py`` (a few minutes; the report needs chromium).
 
 docs/quickstart.svg is what the quick start prints, docs/report.png and docs/report-exchange.png are parts of its page,
-docs/sweep.png is the plot of a sweep.
+docs/sweep.png is the plot of a sweep, docs/privacy-curves.png has the delta(epsilon) of every view.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from p2p_labeldp.cli import main as command
 from p2p_labeldp.cli.summary import summary_table
 from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.experiments import run
+from p2p_labeldp.mechanisms import make_plan
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.reporting import write_report
+from p2p_labeldp.reporting.curves import draw_curves
+from p2p_labeldp.reporting.guarantees import short
+from p2p_labeldp.runs.curves import curves
+from p2p_labeldp.runs.guarantees import Circumstances, guarantees
 from p2p_labeldp.scenario import load_scenario
 
 HERE = Path(__file__).parent
@@ -65,7 +71,20 @@ def sweep(folder: Path) -> None:
     shutil.copy(folder / "sweep" / "accuracy-by-clusters.count.png", HERE / "sweep.png")
 
 
+def privacy_curves() -> None:
+    """Every view's delta(epsilon), for one setting."""
+    size, delta = 500, 4e-6
+    plan = make_plan("peer_to_peer", labels=2, sizes=[size], delta=delta, parameters=Parameters(0.1, 0.5), alpha=0.1)
+    found = Circumstances({size: 0}, delta, colluders={size: 3})
+    table = guarantees(plan, found)
+    drawn = curves(plan, found, table, finer=3)
+    named = {short(view, guarantee): drawn[view] for view, guarantee in table.items()}
+    title = f"{size} users in a cluster, alpha 0.1, theta 0.5, two labels"
+    draw_curves(named, HERE / "privacy-curves.png", title=title, delta=delta)
+
+
 if __name__ == "__main__":
+    privacy_curves()
     with tempfile.TemporaryDirectory() as name:
         terminal_and_report(Path(name))
         sweep(Path(name))

@@ -65,7 +65,7 @@ def command(
     accountant = account(view, parameters, cluster_size=cluster_size, colluders=colluders)
     plot = None
     if trade_off:
-        from p2p_labeldp.reporting.trade_off import checked_plot
+        from p2p_labeldp.reporting.saving import checked_plot
 
         plot = checked_plot(out or Path("runs") / f"{view}-trade-off.png")
     answer = accountant.get_epsilon(delta)

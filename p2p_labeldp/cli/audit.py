@@ -64,7 +64,9 @@ def command(
     numbers = {name: value for name, value in numbers.items() if value is not None}
     if epsilon:
         if out is not None:
-            _require_suffix(out)
+            from p2p_labeldp.reporting.saving import checked_plot
+
+            checked_plot(out)
         setting = _setting(runs or [], view or "learner", delta, colluders, numbers, data_dir)
         passed = _audit_epsilon(setting, trials, seed or 0, family_wise_error, out, as_json)
     else:
@@ -87,13 +89,6 @@ def _audit_traces(runs: list[Path], family_wise_error: float, as_json: bool) -> 
     else:
         _show(audit)
     return audit.passed
-
-
-def _require_suffix(out: Path) -> None:
-    from p2p_labeldp.reporting.curves import SUFFIXES
-
-    if out.suffix not in SUFFIXES:
-        raise RequestError(f"--out {out}: the plot's name must end in {', '.join(SUFFIXES)}")
 
 
 def _setting(

@@ -50,13 +50,12 @@ def command(
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.experiments.threats import threats
     from p2p_labeldp.privacy import View
-    from p2p_labeldp.reporting.curves import SUFFIXES, draw_curves
+    from p2p_labeldp.reporting.curves import draw_curves
     from p2p_labeldp.reporting.guarantees import short
     from p2p_labeldp.reporting.numbers import rounded_up
+    from p2p_labeldp.reporting.saving import checked_plot
 
-    if plot.suffix not in SUFFIXES:
-        raise RequestError(f"--out {plot}: the plot's name must end in {', '.join(SUFFIXES)}")
-
+    checked_plot(plot)
     with progress_bar() as progress:
         found = threats(chosen, epsilon, colluders, data_dir, progress)
         noise = f"alpha {found.alpha:g}, theta {found.theta:g}"

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
 from p2p_labeldp.reporting.drawn import drawn
+from p2p_labeldp.reporting.saving import save_both
 from p2p_labeldp.reporting.sweeps import estimate, show_deltas
 
 STYLES = ("-", "--", "-.", ":")
@@ -177,7 +177,6 @@ def _stretch(axes: Any, lowest: float) -> None:
 
 def draw_comparison(panels: Sequence[Panel], stem: Path) -> list[Path]:
     """Write STEM.png and STEM.svg: one panel, or several in rows of two under one legend."""
-    import matplotlib
     from matplotlib.figure import Figure
 
     columns = min(2, len(panels))
@@ -195,16 +194,4 @@ def draw_comparison(panels: Sequence[Panel], stem: Path) -> list[Path]:
         frameon=False,
         handlelength=3.5,
     )
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    with matplotlib.rc_context({"svg.hashsalt": "p2p-labeldp"}):  # the same figure, the same bytes
-        for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):
-            path = stem.with_name(stem.name + suffix)
-            temporary = path.with_name(f".{path.name}.partial")
-            try:
-                figure.savefig(temporary, format=suffix[1:], dpi=150, metadata=metadata)
-                temporary.replace(path)
-            except OSError as error:
-                raise RunError(f"{path}: cannot be written: {error.strerror}") from None
-            written.append(path)
-    return written
+    return save_both(figure, stem, dpi=150)

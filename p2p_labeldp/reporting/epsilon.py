@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.reporting.saving import save
 
 if TYPE_CHECKING:
     from p2p_labeldp.experiments.epsilon import EpsilonAudit
@@ -22,7 +22,6 @@ POINTS = 201
 
 
 def draw_epsilon(audit: EpsilonAudit, path: Path, title: str = "") -> None:
-    """The format is the file's suffix. The figure is written under a temporary name and moved."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
@@ -30,13 +29,7 @@ def draw_epsilon(audit: EpsilonAudit, path: Path, title: str = "") -> None:
     _draw_rates(audit, rates)
     _draw_bounds(audit, bounds)
     figure.suptitle(title)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.partial")
-        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
-        temporary.replace(path)
-    except OSError as error:
-        raise RequestError(f"{path}: cannot be written: {error.strerror}") from None
+    save(figure, path)
 
 
 def _draw_rates(audit: EpsilonAudit, axes: Any) -> None:

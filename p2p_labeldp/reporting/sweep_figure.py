@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.reporting.saving import save_both
 from p2p_labeldp.reporting.sweeps import (
     CONFIDENCE,
     METRIC_WORDS,
@@ -29,7 +29,6 @@ def draw_bands(
     rows: Sequence[Mapping[str, Any]], keys: Sequence[str], metric: str, across: str, stem: Path
 ) -> list[Path]:
     """Write STEM.png and STEM.svg; nothing where no row has a number for the metric."""
-    import matplotlib
     from matplotlib.figure import Figure
 
     lines = bands(rows, metric, across, [key for key in keys if key != across])
@@ -62,19 +61,7 @@ def draw_bands(
         beside = len(lines) > 6
         where = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {"loc": "best"}
         axes.legend(fontsize=7, **where)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    with matplotlib.rc_context({"svg.hashsalt": "p2p-labeldp"}):  # the same figure, the same bytes
-        for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):
-            path = stem.with_name(stem.name + suffix)
-            temporary = path.with_name(f".{path.name}.partial")
-            try:
-                figure.savefig(temporary, format=suffix[1:], dpi=160, metadata=metadata)
-                temporary.replace(path)
-            except OSError as error:
-                raise RunError(f"{path}: cannot be written: {error.strerror}") from None
-            written.append(path)
-    return written
+    return save_both(figure, stem, dpi=160)
 
 
 def _draw(axes: Any, line: Band, x: list[Any], name: str, number: int, *, categorical: bool) -> None:

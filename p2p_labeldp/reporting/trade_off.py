@@ -7,15 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.errors import RequestError
-from p2p_labeldp.reporting.curves import SUFFIXES
-
-
-def checked_plot(path: Path) -> Path:
-    """The path of a figure, before anything is computed for it."""
-    if path.suffix not in SUFFIXES:
-        raise RequestError(f"--out {path}: the plot's name must end in {', '.join(SUFFIXES)}")
-    return path
+from p2p_labeldp.reporting.saving import save
 
 
 def draw_trade_off(
@@ -33,10 +25,4 @@ def draw_trade_off(
     axes.set_title(title, fontsize="medium")
     axes.grid(alpha=0.3)
     axes.legend()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.partial")
-        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
-        temporary.replace(path)
-    except OSError as error:
-        raise RequestError(f"{path}: cannot be written: {error.strerror}") from None
+    save(figure, path)
