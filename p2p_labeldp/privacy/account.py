@@ -7,6 +7,7 @@ for the same cluster sizes again and again.
 """
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import structs
+from threadpoolctl import ThreadpoolController
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.binomial import Floats
@@ -58,6 +60,11 @@ class Account:
         if not target_epsilon >= 0:
             raise RequestError(f"epsilon must be 0 or more, not {target_epsilon}")
         return structs.replace(_delta_answer(self.profile, float(target_epsilon)), view=self.view)
+
+    def glance(self, delta: float) -> float:
+        """An epsilon that is cheap and never above `get_epsilon`'s, for searches that ask in full afterwards."""
+        with _one_thread():
+            return self.profile.glance(delta)
 
     def keeps_to(self, epsilon: float, delta: float) -> bool:
         """Whether (epsilon, delta) is proved for this view: cheaper than to ask how small delta is."""
@@ -160,9 +167,21 @@ def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
     return pull
 
 
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()  # finding the libraries takes milliseconds
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """The sums are many small matrix products: a second BLAS thread would spin more than it computes."""
+    limit: AbstractContextManager[Any] = _threads().limit(limits=1)
+    return limit
+
+
 @lru_cache(maxsize=4096)
 def _epsilon(profile: Profile, delta: float) -> Found:
-    return profile.epsilon(delta)
+    with _one_thread():
+        return profile.epsilon(delta)
 
 
 def _shuffled(profile: Profile) -> Profile:
@@ -188,11 +207,13 @@ def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
     if shuffle is not None and profile.view != "shuffle":
         shuffled = _shuffled(profile)
         large = profile.cluster_size > _LARGE
-        shuffle = shuffled.bound(delta) if large else _epsilon(shuffled, delta).value
+        with _one_thread():
+            shuffle = shuffled.bound(delta) if large else _epsilon(shuffled, delta).value
     value = found.value
     if profile.view == "learner" and shuffle is not None:
         value = min(value, shuffle)
-    attained = profile.attained(delta, found) if profile.work >= WORK else None
+    with _one_thread():
+        attained = profile.attained(delta, found) if profile.work >= WORK else None
     if attained is not None and attained.epsilon < math.inf:
         found = met(found, value, attained.epsilon)
     conditional: dict[str, Any] = (
@@ -233,12 +254,14 @@ def _conditional(profile: Profile, delta: float) -> dict[str, Any]:
 
 @lru_cache(maxsize=16384)
 def _delta(profile: Profile, epsilon: float, enough: float) -> float:
-    return profile.delta(epsilon, enough).value
+    with _one_thread():
+        return profile.delta(epsilon, enough).value
 
 
 @lru_cache(maxsize=16384)
 def _delta_answer(profile: Profile, epsilon: float) -> Guarantee:
-    found = profile.delta(epsilon)
+    with _one_thread():
+        found = profile.delta(epsilon)
     return Guarantee(
         epsilon=epsilon,
         delta=found.value,

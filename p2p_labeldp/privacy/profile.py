@@ -327,7 +327,7 @@ def _bounded(value: float) -> Found:
 
 def _from_search(worst: Worst, exact: bool, family: Family) -> Found:
     proved = exact and worst.exact
-    words = f"all {family.others + 1} values of n1: {worst.compared} compared with their mirrors, the others covered"
+    words = f"all {family.others + 1} values of n1: {worst.compared} evaluated, the rest ruled out by a bound"
     # Composed pairs sit on a grid, but they are the view's own and say how far off they may be.
     own = exact or isinstance(family, Fresh)
     return Found(
