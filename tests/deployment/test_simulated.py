@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,16 @@ def test_a_replay_shows_what_happened(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "users-1      sends        to=coordinator item=0 what=join" in printed
     assert printed.endswith("all is well\n")
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
+
+
+def test_a_swarm_that_was_interrupted_goes_on_where_its_results_end(tmp_path: Path) -> None:
+    results, told = tmp_path / "results.jsonl", list[int]()
+    first = swarm(range(2), results=results)
+    lines = results.read_text().splitlines()
+    results.write_text("\n".join([*lines, lines[0][:40]]))  # killed in the middle of a line
+    both = swarm(range(3), lambda record: told.append(record.seed), results)
+    assert told == [2]
+    assert both.seeds == 3
+    assert both.costs[:2] == first.costs
+    assert not first.fired - both.fired
+    assert results.read_text().splitlines()[:2] == lines

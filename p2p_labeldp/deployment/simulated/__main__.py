@@ -11,7 +11,7 @@ from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.plan import Plan, draw
 from p2p_labeldp.deployment.simulated.run import simulate
 from p2p_labeldp.deployment.simulated.shrink import shrink
-from p2p_labeldp.deployment.simulated.swarm import swarm
+from p2p_labeldp.deployment.simulated.swarm import Record, swarm
 
 COMMAND = "python -m p2p_labeldp.deployment.simulated"
 
@@ -22,13 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     which.add_argument("--seed", type=int, help="replay one seed")
     which.add_argument("--seeds", help="FIRST:LAST, try that many; what fired is told at the end")
     which.add_argument("--plan", type=Path, help="run a plan that --shrink has written")
+    parser.add_argument(
+        "--results", type=Path, help="of --seeds: a line for each seed; those that it has are not tried"
+    )
     parser.add_argument("--trace", action="store_true", help="the history, line by line, and the space-time diagram")
     parser.add_argument("--svg", type=Path, help="write the space-time diagram to a file")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that still fails")
     parser.add_argument("--digest", action="store_true", help="digests of the history and of what was sent")
     chosen = parser.parse_args(arguments)
     if chosen.seeds:
-        return _many(chosen.seeds)
+        return _many(chosen.seeds, chosen.results)
     plan = Plan.from_json(chosen.plan.read_text(encoding="utf-8")) if chosen.plan else draw(chosen.seed)
     outcome = simulate(plan)
     if chosen.digest:
@@ -48,20 +51,16 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if outcome.failures else 0
 
 
-def _many(text: str) -> int:
+def _many(text: str, results: Path | None) -> int:
     first, _, last = text.partition(":")
-    seeds = range(int(first), int(last))
 
-    def told(outcome: Outcome, cost: float) -> None:
-        for failure in outcome.failures[:1]:
-            print(
-                f"seed {outcome.plan.seed} failed: {failure}\n  {COMMAND} --seed {outcome.plan.seed} --trace",
-                flush=True,
-            )
-        if outcome.plan.seed % 100 == 99:
-            print(f"seed {outcome.plan.seed}", file=sys.stderr, flush=True)
+    def told(record: Record) -> None:
+        if record.failure:
+            print(f"seed {record.seed} failed: {record.failure}\n  {COMMAND} --seed {record.seed} --trace", flush=True)
+        if record.seed % 100 == 99:
+            print(f"seed {record.seed}", file=sys.stderr, flush=True)
 
-    found = swarm(seeds, told)
+    found = swarm(range(int(first), int(last)), told, results)
     print(found.table())
     return 1 if found.failed else 0
 

@@ -1,17 +1,50 @@
-"""Many seeds: which failed, and what fired in which state of which role, so that gaps show."""
+"""Many seeds: which failed, and what fired in which state of which role, so that gaps show.
+
+What came of each seed is one line of a file, where one is named: whoever is interrupted goes on where the file ends.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.plan import KINDS
 from p2p_labeldp.deployment.simulated.run import simulate
 
 ENOUGH = 1000  # seeds in which every kind of disaster should have fired
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a swarm keeps of one seed."""
+
+    seed: int
+    ending: str
+    failure: str
+    """The first; empty where all is well."""
+    cost: float
+    """Seconds of CPU."""
+    fired: tuple[tuple[str, str, str, int], ...]
+    """(kind, role, its state, how often)."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, cost: float) -> Record:
+        fired = [(*key, count) for key, count in sorted(outcome.fired.items())]
+        if outcome.plan.skews:
+            fired.append(("clock_skew", "everyone", "from the beginning", 1))
+        failure = outcome.failures[0] if outcome.failures else ""
+        return cls(outcome.plan.seed, _ending(outcome), failure, round(cost, 4), tuple(fired))
+
+    @classmethod
+    def from_json(cls, line: str) -> Record:
+        found: dict[str, Any] = json.loads(line)
+        return cls(**{**found, "fired": tuple(tuple(each) for each in found["fired"])})
 
 
 @dataclass
@@ -24,15 +57,14 @@ class Swarm:
     costs: list[float] = field(default_factory=list)
     """Seconds of CPU."""
 
-    def add(self, outcome: Outcome, cost: float) -> None:
+    def add(self, record: Record) -> None:
         self.seeds += 1
-        self.costs.append(cost)
-        self.fired += outcome.fired
-        self.endings[_ending(outcome)] += 1
-        if outcome.plan.skews:
-            self.fired["clock_skew", "everyone", "from the beginning"] += 1
-        if outcome.failures:
-            self.failed[outcome.plan.seed] = outcome.failures[0]
+        self.costs.append(record.cost)
+        for kind, role, state, count in record.fired:
+            self.fired[kind, role, state] += count
+        self.endings[record.ending] += 1
+        if record.failure:
+            self.failed[record.seed] = record.failure
 
     @property
     def median(self) -> float:
@@ -46,7 +78,10 @@ class Swarm:
 
     def table(self) -> str:
         """Kinds down, roles and their states across groups of lines."""
-        lines = [f"{self.seeds} seeds, {len(self.failed)} failed; median {self.median:.2f} s of CPU"]
+        lines = [
+            f"{self.seeds} seeds, {len(self.failed)} failed; "
+            f"median {self.median:.2f} s of CPU, {sum(self.costs):.0f} s in all"
+        ]
         lines += [f"  {count:6}  {ending}" for ending, count in self.endings.most_common()]
         roles = sorted({role for _, role, _ in self.fired})
         for role in roles:
@@ -71,13 +106,29 @@ def _ending(outcome: Outcome) -> str:
     return "broken off"
 
 
-def swarm(seeds: Iterable[int], told: Callable[[Outcome, float], None] | None = None) -> Swarm:
+def swarm(seeds: Iterable[int], told: Callable[[Record], None] | None = None, results: Path | None = None) -> Swarm:
+    """Try every seed that ``results`` does not know yet, and add what came of it there."""
     found = Swarm()
+    known = _known(results) if results is not None and results.exists() else {}
     for seed in seeds:
-        before = time.process_time()
-        outcome = simulate(seed)
-        cost = time.process_time() - before
-        found.add(outcome, cost)
-        if told is not None:
-            told(outcome, cost)
+        record = known.get(seed)
+        if record is None:
+            before = time.process_time()
+            outcome = simulate(seed)
+            record = Record.of(outcome, time.process_time() - before)
+            if results is not None:
+                with results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(record)) + "\n")
+            if told is not None:
+                told(record)
+        found.add(record)
     return found
+
+
+def _known(results: Path) -> dict[int, Record]:
+    """A last line without its end was cut off by whatever ended the program: it goes."""
+    whole, _, rest = results.read_text(encoding="utf-8").rpartition("\n")
+    if rest:
+        results.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    records = (Record.from_json(line) for line in whole.splitlines())
+    return {record.seed: record for record in records}
