@@ -259,7 +259,8 @@ class CoordinatorPart(Part):
         limit = self._scenario.deployment.away_limit
         if self.phase == GATHERING:
             if not self._joined:
-                raise RunError(f"no user host came within {limit:g} seconds")
+                self._end(RunError(f"no user host came within {limit:g} seconds"))
+                return
             self._deal()
         elif self.phase == RUNNING:
             assert self.role is not None
@@ -351,6 +352,8 @@ class CoordinatorPart(Part):
         if key in SINGLES:
             raise Refused(Fault.MISDIRECTED, "only user hosts join")
         if self.phase != GATHERING:
+            if key not in self._joined:
+                self.late.add(key)
             raise Refused(Fault.OUT_OF_ORDER, "shares are dealt already")
         if wrong := self._uncertified(key, join) or self._gathering.offer(key, name, join):
             self._decline(key, name, wrong)

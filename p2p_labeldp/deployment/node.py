@@ -480,7 +480,8 @@ class Node:
         now = self._world.time()
         await self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
         for key in dict.fromkeys(arrival.key for arrival in arrivals):
-            if key not in self._part.shunned:
+            # A host that came too late has said nothing that counts: it says the same when the next study begins.
+            if key not in self._part.shunned | self._part.late:
                 self._transport.acknowledge(key)
 
     async def _do(self, entries: list[Entry]) -> None:
@@ -493,6 +494,9 @@ class Node:
         for key in sorted(self._part.shunned - self._dropped):
             self._dropped.add(key)
             self._transport.close_peer(key, SHUNNED, Parting.SHUNNED)
+        for key in sorted(self._part.late - self._dropped):
+            self._dropped.add(key)
+            self._transport.close_peer(key, self._too_late(), Parting.DEALT)
 
     def _step(self, entries: list[Entry]) -> list[tuple[str, int, bytes]]:
         said: list[tuple[str, int, bytes]] = []
@@ -615,7 +619,8 @@ class Node:
                     dismissed.update(heard)
                     self.journal.replace_fact("dismissed", " ".join(sorted(dismissed)))
                     self.journal.commit()
-                return any(key not in dismissed for key in told)
+                # Whoever comes too late is told so, if it has begun to introduce itself.
+                return any(key not in dismissed for key in told) or transport.callers > 0
             if "coordinator" in transport.connected:
                 met.set()
                 return True
@@ -670,12 +675,14 @@ class Node:
                 detail = f"{peer.name} is not on the coordinator's list of hosts that may join"
                 raise Barred(Parting.NOT_ALLOWED, Fault.MISDIRECTED, detail)
             if not part.may_join(peer.key):
-                rounds = rounds_of(self.scenario)
-                far = f"{part.closed} of {rounds} rounds are over" if part.closed else "its first round is under way"
-                detail = f"shares are dealt already, and this host has none: the study has begun, and {far}"
-                raise Barred(Parting.DEALT, Fault.MISDIRECTED, detail)
+                raise Barred(Parting.DEALT, Fault.MISDIRECTED, self._too_late())
         elif not part.may_join(peer.key):
             raise Barred(Parting.NO_SHARE, Fault.MISDIRECTED, "this host has no share")
+
+    def _too_late(self) -> str:
+        closed, rounds = self._part.closed, rounds_of(self.scenario)
+        far = f"{closed} of {rounds} rounds are over" if closed else "its first round is under way"
+        return f"shares are dealt already, and this host has none: the study has begun, and {far}"
 
     def _disagreement(self, peer: Identity, opening: Open) -> Barred | None:
         """What keeps two nodes from ever working together."""

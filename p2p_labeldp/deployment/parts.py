@@ -175,6 +175,8 @@ class Part:
         """Peers to which a connection is kept up from this side, and their addresses."""
         self.shunned: set[str] = set()
         """User hosts that were refused too often: nothing is taken from them any more."""
+        self.late: set[str] = set()
+        """User hosts that were there in time and asked for a share too late; known to the coordinator."""
         self.clock = 0
         self.now = 0.0
         self._progress: tuple[str, int, int] | None = None

@@ -66,6 +66,7 @@ class Timing:
     """How long a node waits, in seconds, and how much it bears."""
 
     handshake: float = 5.0  # from the first packet to being admitted; a few round trips to anywhere on Earth
+    longest_handshake: float = 20.0  # for whoever dials us, and where we dial: it doubles while that is too short
     ping: float = 2.0  # how often someone with nothing to say says so
     silence: float = 10.0  # several pings lost
     frame: float = 10.0  # for the largest frame, 1 MiB, this asks for 100 kB a second
@@ -124,6 +125,7 @@ class _Peer:
         self.received = 0  # items that the node has received: all that were taken, up to the last time it asked
         self.address: Address | None = None  # where to dial
         self.grace = 0.0  # seconds that the peer has to dial us first
+        self.patience = 0.0  # seconds, of a path that was too slow for the usual handshake
         self.relay = ""  # where to meet it otherwise
         self.connection: _Connection | None = None
         self.noted: tuple[str, str] | None = None  # what was last logged of attempts, so as not to repeat it
@@ -157,6 +159,7 @@ class Transport:
         self._program = program
         self._peers: dict[str, _Peer] = {}
         self._pending: dict[trio.CancelScope, None] = {}  # oldest first
+        self._callers: dict[trio.abc.Stream, None] = {}  # that we do not know yet, or have just refused
         self._arrivals: list[Arrival] = []
         self._held = 0
         self._arrived, self._room = trio.Event(), trio.Event()
@@ -254,6 +257,11 @@ class Transport:
             if peer.connection is not None and peer.connection.up and not peer.connection.ended
         )
 
+    @property
+    def callers(self) -> int:
+        """How many have dialled us and are neither admitted nor told why not."""
+        return len(self._callers)
+
     def forget(self, key: str) -> None:
         """Drop a peer and its link; if it comes again, both streams begin at 0."""
         peer = self._peers.pop(key, None)
@@ -319,7 +327,11 @@ class Transport:
             where = format_address(*self._sockets.origin_of(socket))
         except OSError:
             where = "someone who is gone"
-        await self._attend(socket, where, None, server_side=True)
+        self._callers[socket] = None
+        try:
+            await self._attend(socket, where, None, server_side=True)
+        finally:
+            self._callers.pop(socket, None)
 
     async def _dial(self, peer: _Peer, address: Address) -> None:
         """Keep trying for as long as this is the address to dial."""
@@ -364,6 +376,7 @@ class Transport:
         facts = {"address": where}
         try:
             connection = await self._meet(stream, facts, dialled, server_side)
+            self._callers.pop(socket, None)
             return await self._converse(connection, facts)
         except Refused as refused:
             if not isinstance(refused, Barred) or refused.code != Parting.BESIDE:
@@ -384,7 +397,8 @@ class Transport:
         self, stream: Secured, facts: dict[str, str], dialled: _Peer | None, server_side: bool
     ) -> _Connection:
         """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
-        limit_seconds = self._timing.handshake
+        timing = self._timing
+        limit_seconds = timing.longest_handshake if dialled is None else max(timing.handshake, dialled.patience)
         with trio.move_on_after(limit_seconds) as limit:
             if dialled is None:
                 self._pending[limit] = None
@@ -398,6 +412,8 @@ class Transport:
                 self._pending.pop(limit, None)
         if trio.current_time() < limit.deadline:
             raise trio.TooSlowError("it made room for newer connections")
+        if dialled is not None:
+            dialled.patience = min(2 * limit_seconds, timing.longest_handshake)
         raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
 
     async def _introduce(
@@ -436,7 +452,7 @@ class Transport:
             barred = Barred(Parting.JOURNAL, refused.fault, refused.detail)
             self.refusals[key] = Bye(barred.code, plain(refused.detail))  # whoever of the two says it first
             raise barred from None
-        peer.identity = identity
+        peer.identity, peer.patience = identity, 0.0
         reader.largest = MAX_FRAME
         connection = _Connection(peer, dialler, stream, reader, frames[1:])
         if peer.connection is not None:

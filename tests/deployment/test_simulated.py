@@ -32,14 +32,6 @@ def assert_all_hold(seeds: Sequence[int]) -> Swarm:
     return found
 
 
-OPEN = {
-    51: "a host that came late is not told that the study is over, and waits until away_limit",
-    72: "a flooding host makes the coordinator's journal larger than the verdict allows",
-    149: "as 51",
-}
-"""Seeds that fail today, and why."""
-
-
 @pytest.mark.parametrize("first", range(0, QUICK, TOGETHER))
 def test_whatever_a_seed_brings_about_everything_holds(first: int) -> None:
     assert_all_hold(range(first, first + TOGETHER))
@@ -48,15 +40,7 @@ def test_whatever_a_seed_brings_about_everything_holds(first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(QUICK, 200, 17))
 def test_two_hundred_seeds_hold(first: int) -> None:
-    assert_all_hold([seed for seed in range(first, min(first + 17, 200)) if seed not in OPEN])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.xfail(reason=why)) for seed, why in OPEN.items()]
-)
-def test_open_findings_are_known_by_their_seeds(seed: int) -> None:
-    assert_all_hold([seed])
+    assert_all_hold(range(first, min(first + 17, 200)))
 
 
 @pytest.mark.parametrize("seed", [5])

@@ -702,7 +702,7 @@ async def test_whoever_has_nothing_to_say_says_so(new_node: NewNode, dial_raw: A
 async def test_a_peer_that_does_not_introduce_itself_in_time_is_dropped(
     new_node: NewNode, dial_raw: Any, said: bytes
 ) -> None:
-    server = await new_node("coordinator", timing=replace(SHORT, handshake=0.5, silence=20, frame=20)).start()
+    server = await new_node("coordinator", timing=replace(SHORT, longest_handshake=0.5, silence=20, frame=20)).start()
     async with dial_raw(server, "users-1") as raw:
         await raw.stream.do_handshake()
         await raw.say(said)

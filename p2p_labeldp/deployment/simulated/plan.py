@@ -16,6 +16,7 @@ from typing import Any
 from p2p_labeldp.scenario import Scenario, parse_scenario
 
 SINGLES = ("coordinator", "learner", "auditor")
+DETOUR = 10.0  # times as long as the usual way
 KINDS = (
     "kill", "power", "freeze", "wipe", "gone", "late", "cut", "reset", "half_open", "slow_path", "slow_disk",
     "full_disk", "failing_disk", "clock_skew", "clock_jump", "flood",
@@ -81,6 +82,11 @@ class Plan:
     @property
     def scenario(self) -> Scenario:
         return parse_scenario("", "simulated", self.settings)
+
+    @property
+    def slowest(self) -> float:
+        """Seconds that bytes may take from one machine to another without any disaster."""
+        return (self.latency + self.jitter) * (DETOUR if self.detours else 1.0)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -113,9 +113,7 @@ def swarm(seeds: Iterable[int], told: Callable[[Record], None] | None = None, re
     for seed in seeds:
         record = known.get(seed)
         if record is None:
-            before = time.process_time()
-            outcome = simulate(seed)
-            record = Record.of(outcome, time.process_time() - before)
+            record = _tried(seed)
             if results is not None:
                 with results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(record)) + "\n")
@@ -123,6 +121,15 @@ def swarm(seeds: Iterable[int], told: Callable[[Record], None] | None = None, re
                 told(record)
         found.add(record)
     return found
+
+
+def _tried(seed: int) -> Record:
+    before = time.process_time()
+    try:
+        outcome = simulate(seed)
+    except Exception as error:  # a fault of the simulator, which must not keep the other seeds from being tried
+        return Record(seed, "failed", f"the simulation itself broke: {error!r}", time.process_time() - before, ())
+    return Record.of(outcome, time.process_time() - before)
 
 
 def _known(results: Path) -> dict[int, Record]:

@@ -24,13 +24,17 @@ from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
 from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.people import own_rows
+from p2p_labeldp.deployment.simulated.plan import Plan
 from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
 from p2p_labeldp.scenario import Scenario
 
 NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
 """What no disaster explains."""
-MOST_KEPT = 5 * (1 << 20) // 2  # bytes of a journal: what one host may make a node keep, and more than the others do
+MOST_KEPT = 3 * (1 << 20) // 2  # bytes: what one host may make a node keep, and more than all honest ones do
+LATE = ("shares are dealt already", "the coordinator stayed away")
+"""The last words of a host that came when shares were dealt, or when nobody was there any more."""
+TRIPS = 9  # from one machine to the other until a host has joined: of TCP, TLS, the two introductions and its offer
 LEAST = 2.0  # seconds of trouble without which nobody may be missing
 
 
@@ -40,14 +44,17 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
     for name, ending in outcome.endings.items():
         if any(words in ending for words in NEVER):
             fail(f"{name} ended with what no disaster explains: {ending}")
-        if ending != "done" and not scene.fired:
+        if ending != "done" and not scene.fired and not _too_late(ending, scene.plan):
             fail(f"{name} ended without any disaster: {ending}")
     if outcome.endings.get("coordinator") == "done":
         for name in ("learner", "auditor"):
             if not (root / name / "results").is_dir() and name not in scene.wiped:
                 fail(f"the coordinator is done, and the {name} has left nothing")
-    for name, size in outcome.journals.items():
+    for (name, peer), size in watch.kept.items():
         if size > MOST_KEPT:
+            fail(f"{peer} makes {name} keep {size} bytes: it could fill its disk")
+    for name, size in outcome.journals.items():
+        if size > MOST_KEPT * (1 + len(scene.traitors)):
             fail(f"{name}'s journal takes {size} bytes: somebody could fill its disk")
     place = root / "learner" / "results" / "summary.json"
     if outcome.endings.get("learner") != "done" or outcome.failures or not place.exists():
@@ -97,10 +104,9 @@ class _Expected:
             for round_ in range(rounds):
                 block = SeededCoins(scenario.coins.seed).block(round_, 0, users)
                 coins |= {(round_, user): block[user] for user in range(users)}
-        for shadow_ in watch.shadows.values():
-            for (round_, first, last), content in shadow_.coins.items():
-                block = np.frombuffer(content, dtype="<f8").reshape(last - first, 4)
-                coins |= {(round_, user): block[user - first] for user in range(first, last)}
+        for (round_, first, last), content in watch.coins.items():
+            block = np.frombuffer(content, dtype="<f8").reshape(last - first, 4)
+            coins |= {(round_, user): block[user - first] for user in range(first, last)}
         holders = {
             user: watch.names[holder.key] for holder in part.shares.hosts for user in range(holder.first, holder.last)
         }
@@ -157,6 +163,11 @@ def _reports_hold(reports: dict[str, Any], summary: dict[str, Any], expected: _E
     for cluster in held:
         if expected.scenario.mechanism.rounds == 1 and any(int(expected.clusters[user]) == cluster for _, user in came):
             yield f"cluster {cluster} was withheld and reported"
+
+
+def _too_late(ending: str, plan: Plan) -> bool:
+    """Whether a host was told that it came too late, as one may that is as slow to reach as this."""
+    return TRIPS * plan.slowest > plan.scenario.deployment.settle and any(words in ending for words in LATE)
 
 
 def _guarantee_holds(summary: dict[str, Any], expected: _Expected) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN
 from p2p_labeldp.deployment.node import Node
-from p2p_labeldp.deployment.parts import EPOCH
+from p2p_labeldp.deployment.parts import EPOCH, HEAD_BYTES
 from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.network import End
 from p2p_labeldp.deployment.simulated.papers import papers
@@ -46,6 +46,10 @@ class Watch:
         self.sent: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
         """(sender, receiver) to the items that were written to their connections, by number."""
         self.names = {key_of(name): name for name in scenarios}
+        self.coins: dict[tuple[int, int, int], bytes] = {}
+        """(round, first, last) to the block that was drawn: once, whatever became of the disk it was on."""
+        self.kept: Counter[tuple[str, str]] = Counter()
+        """(node, peer) to the bytes that the peer has made the node's journal keep."""
         self._scenarios, self._ports = scenarios, ports
         self._streams: dict[End, bytearray] = defaultdict(bytearray)
         self._answers: dict[tuple[int, int], int] = {}
@@ -94,8 +98,12 @@ class Watch:
             entries = shadow.follow(bytes(file.content[: file.lasting]))
         except NotHeld as error:
             self.broke(f"{name}: {error}", error)
+        for key, block in shadow.coins.items():
+            if self.coins.setdefault(key, block) != block:
+                self.broke(f"{name} draws coins of round {key[0]}, users {key[1]} to {key[2] - 1}, that were drawn")
         for entry in entries:
             if entry.kind == TAKEN:
+                self.kept[name, self.names[entry.peer]] += len(entry.body) + HEAD_BYTES
                 self._took(name, self.names[entry.peer], before[entry.peer], (entry.clock, entry.body))
                 before[entry.peer] += 1
         return shadow
