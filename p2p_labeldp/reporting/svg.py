@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH = 440
-STYLES = 8
+STYLES = 10
 """How many series can be told apart: the style sheet has so many colours and dashes."""
 GLYPH = 7.2
 """About the width of a character of text."""
@@ -80,8 +80,12 @@ def marker(shape: int, x: float, y: float, class_: str, words: str = "") -> Mark
             corners = ((-4.4, 0), (3.4, 4.2), (3.4, -4.2))
         case 6:
             corners = ((4.4, 0), (-3.4, 4.2), (-3.4, -4.2))
-        case _:
+        case 7:
             corners = ((-4.5, -1.6), (4.5, -1.6), (4.5, 1.6), (-4.5, 1.6))
+        case 8:
+            corners = ((-1.6, -4.5), (1.6, -4.5), (1.6, 4.5), (-1.6, 4.5))
+        case _:
+            corners = ((0, -4.6), (4.4, -1.4), (2.7, 3.7), (-2.7, 3.7), (-4.4, -1.4))
     points = " ".join(f"{short(x + dx)},{short(y + dy)}" for dx, dy in corners)
     return element("polygon", *title, points=points, class_=class_)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
+from p2p_labeldp.privacy import Exchange, views_of
 from p2p_labeldp.reporting import charts, svg
 from p2p_labeldp.reporting.charts import Axis, Bar, Dots, Line
 
@@ -113,6 +115,16 @@ def test_numbers_are_written_as_people_write_them(value: float, words: str) -> N
 def test_series_differ_by_more_than_colour() -> None:
     shapes = {re.sub(r'class="[^"]*"', "", str(svg.marker(place, 9, 9, ""))) for place in range(svg.STYLES)}
     assert len(shapes) == svg.STYLES
+    style = (Path(svg.__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
+    dashes = set(re.findall(r"\.curve\.s\d \{ stroke-dasharray: ([\d ]+);", style))
+    assert len(dashes) == svg.STYLES - 1, "the first is drawn whole"
+    for ground in (r":root \{.*?\}", r"scheme: dark\).*?\}", r"@media print.*?\}"):
+        (found,) = re.findall(ground, style, re.DOTALL)[:1]
+        assert len(set(re.findall(r"--s\d: (#\w+)", found))) == svg.STYLES
+
+
+def test_every_view_of_an_exchange_has_a_line_of_its_own() -> None:
+    assert max(len(views_of(exchange)) for exchange in Exchange) <= svg.STYLES
 
 
 def test_a_chart_of_names_says_them_below_and_draws_no_line_between_them() -> None:
