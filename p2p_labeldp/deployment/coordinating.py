@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
@@ -148,8 +149,10 @@ class CoordinatorPart(Part):
         deployment = scenario.deployment
         self._others = singles_of(scenario)[1:]
         self._gatherer = gatherer_of(scenario)
-        # Whether the flips for an epsilon follow from the clusters, so that hosts are told of them.
-        self._tells_noise = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
+        # Whether the flips for an epsilon, or the relays that withstand colluders, follow from the clusters, so that
+        # hosts are told of them.
+        self._targets = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
+        self._tells_noise = self._targets or scenario.mechanism.withstand > 0
         self.dials |= {name: getattr(deployment, name) for name in self._others}
 
     @property
@@ -267,7 +270,7 @@ class CoordinatorPart(Part):
             self.log("limit", phase=self.role.phase, missing=self.role.awaited)
             try:
                 said = self.role.expire()
-            except CheckError as error:
+            except (CheckError, RequestError) as error:
                 self._end(error)
                 return
             for to, message in self._and_advance(said):
@@ -292,7 +295,7 @@ class CoordinatorPart(Part):
             raise Refused(Fault.OUT_OF_ORDER, f"the coordinator is {self.phase}")
         try:
             said = self.role.receive(envelope.sender, envelope.message)
-        except CheckError as error:
+        except (CheckError, RequestError) as error:
             self._end(error)
             return ()
         return self._and_advance(said) if said else ()
@@ -327,7 +330,7 @@ class CoordinatorPart(Part):
             raise Refused(Fault.OUT_OF_ORDER, f"the coordinator is {self.phase}")
         try:
             said = self.role.excuse(item.round, users)
-        except CheckError as error:
+        except (CheckError, RequestError) as error:
             self._end(error)
             return
         for to, message in self._and_advance(said) if said else ():
@@ -512,7 +515,7 @@ class CoordinatorPart(Part):
             network.round_limit,
             SINGLES[self._gatherer],
             # The flips are worked out for the clusters that came about, so that each of them keeps it if all take part.
-            target=(lambda size: True) if self._tells_noise else None,
+            target=(lambda size: True) if self._targets else None,
         )
         self.role.hosts = [(holder.first, holder.last) for holder in self.shares.hosts]
         self.role.require = self._require_enough
@@ -550,7 +553,13 @@ class CoordinatorPart(Part):
     def _noise_for(self, sizes: list[int]) -> Noise:
         assert self.directory is not None
         resolved = resolve(self._scenario, labels=self.directory.labels, users=self.directory.users, sizes=sizes)
-        return Noise(resolved.plan.parameters.alpha, resolved.delta)
+        parameters = resolved.plan.parameters
+        if not self._scenario.mechanism.withstand:
+            return Noise(parameters.alpha, resolved.delta)
+        assert isinstance(self.role, MixingCoordinator)
+        least = max(self.role.mixing.least, parameters.relays)
+        self.role.mixing = replace(self.role.mixing, relays=parameters.relays, least=least)
+        return Noise(parameters.alpha, resolved.delta, parameters.relays)
 
     def _say_noise(self) -> None:
         """Before anything else that follows from the clusters."""
@@ -641,6 +650,8 @@ class CoordinatorPart(Part):
                 ],
                 self.role.withheld,
                 self._person_rows,
+                [warning[:MAX_REASON] for warning in self.role.warnings],
+                self.role.stopped,
             ),
         )
 

@@ -29,6 +29,7 @@ from p2p_labeldp.protocol.messages import (
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Reason = Annotated[str, msgspec.Meta(max_length=1000)]  # characters, as of a refusal: a few lines
 
 # A frame adds a few bytes to an item's body; half a frame leaves room for the largest single message, a roster part.
 MAX_BODY = MAX_FRAME - 1024
@@ -172,10 +173,11 @@ class Begin(Item, frozen=True, tag="begin"):
 
 
 class Noise(Item, frozen=True, tag="noise"):
-    """The flips that meet the scenario's epsilon in the clusters that came about."""
+    """What meets the scenario's epsilon, and withstands its colluders, in the clusters that came about."""
 
     alpha: float
     delta: float
+    relays: Count = 0  # of the mixed exchange, where they follow from colluders to withstand
 
 
 class Quiet(Item, frozen=True, tag="quiet"):
@@ -206,6 +208,8 @@ class Facts(Item, frozen=True, tag="facts"):
     unreached: list[tuple[Name, Name]] = []  # (a host, a node that it could not reach)
     withheld: list[Count] = []  # clusters that released nothing, since they would not keep the target
     person_rows: Count = 1  # the most rows of one person
+    warnings: list[Reason] = []  # what went wrong in the exchange, and who is or may be to blame
+    stopped: list[Count] = []  # clusters that released nothing in some round since their exchange was stopped
 
 
 class Written(Item, frozen=True, tag="written"):

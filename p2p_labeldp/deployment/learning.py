@@ -240,6 +240,8 @@ class LearnerPart(Part):
             outcomes=facts.outcomes,
             missing=sorted(missing),
             withheld=self.withheld,
+            warnings=list(facts.warnings),
+            stopped=sorted(facts.stopped),
             shares=self._role.shares,
             prior=self._role.prior,
         )

@@ -54,7 +54,7 @@ from p2p_labeldp.protocol.messages import (
     Refused,
     kind_of,
 )
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import MAX_RELAYS, Scenario
 from p2p_labeldp.scenario.outside import added
 
 SINGLES = {
@@ -72,6 +72,8 @@ MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many 
 PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
 FAIR_BYTES = 1 << 20  # of one user host, before anyone knows how many users there are: a thousand times what it says
 USER_BYTES = 4096  # for each user and round: many times what an honest one's messages and their records take
+LAYERS_BYTES = 96  # of a packet of the mixed exchange, for each relay: it is in every relay's batch, and in evidence
+GO_BYTES = 512  # for each relay: a user's go, and more than everything else that is said of her packet
 HEAD_BYTES = 64  # of an item in a journal, besides its body
 LONGEST_QUEUE = 8 * PART  # messages that are kept until they are sent: as bytes they take a tenth of the memory
 LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
@@ -83,8 +85,6 @@ def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if added("mechanism", scenario.mechanism.kind) is not None:
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} comes from a plugin and cannot be deployed")
-    if scenario.mechanism.exchange == "mixed" and scenario.mechanism.relays == 0:
-        raise RequestError("mechanism.withstand cannot be deployed; give mechanism.relays")
     if scenario.adversaries:
         from p2p_labeldp.deployment import misbehaving  # a host that carries none stays small
 
@@ -265,8 +265,16 @@ class Part:
         """Bytes that one user host may make this node keep: more than all users together say in an honest run."""
         if self.directory is None:
             return FAIR_BYTES
-        a_user = 8 * self.directory.features + USER_BYTES * (1 + self._rounds)
+        relays = self._most_relays
+        a_round = USER_BYTES + ATTEMPTS * relays * (GO_BYTES + 2 * LAYERS_BYTES * relays)
+        a_user = 8 * self.directory.features + USER_BYTES + a_round * self._rounds
         return FAIR_BYTES + a_user * self.directory.users
+
+    @property
+    def _most_relays(self) -> int:
+        """Of the mixed exchange, as far as is known before there are clusters; 0 in others."""
+        mechanism = self._scenario.mechanism
+        return mechanism.relays or MAX_RELAYS if mechanism.exchange == "mixed" else 0
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         """Act on one item of a peer; whatever is wrong with it is refused, and the part stays as it was."""
@@ -381,8 +389,8 @@ class Part:
     def fair(self) -> int:
         """More messages than all users together send in an honest run, and so more than one peer's can be late."""
         users = 0 if self.directory is None else self.directory.users
-        mechanism = self._scenario.mechanism
-        each = 5 if mechanism.exchange == "pull" else ATTEMPTS * (8 + mechanism.relays)
+        relays = self._most_relays
+        each = ATTEMPTS * (8 + relays) if relays else 5
         return MOST_REFUSED + each * self._rounds * users
 
     def knows(self, key: str, directory: Directory) -> None:

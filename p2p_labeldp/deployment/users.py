@@ -44,7 +44,7 @@ from p2p_labeldp.deployment.parts import SINGLES, Log, Part, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.plan import LARGEST_DELTA, Holder, Plan
-from p2p_labeldp.privacy import Exchange, Parameters, View, account
+from p2p_labeldp.privacy import Exchange, Parameters, View, account, withstand
 from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
@@ -71,7 +71,7 @@ from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import MAX_RELAYS, MECHANISMS, Scenario
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.misbehaving import Pool
@@ -108,8 +108,10 @@ class UsersPart(Part):
         super().__init__(key, log, scenario)
         self._plan = plan
         self._parameters = plan.parameters
-        # Whether the flips for an epsilon are the coordinator's to work out: it alone knows the clusters.
-        self._told_noise = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
+        # Whether flips for an epsilon, or relays that withstand, are the coordinator's to work out: it alone knows the
+        # clusters.
+        self._told_flips = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
+        self._told_noise = self._told_flips or scenario.mechanism.withstand > 0
         self._keep_pool = keep_pool
         self._pool: Pool | None = None
         self._rows: Rows | None = rows
@@ -445,8 +447,16 @@ class UsersPart(Part):
             raise RunError(f"the coordinator's delta is {noise.delta:g}, not privacy.delta = {delta:g}")
         if not 0 < noise.delta <= min(LARGEST_DELTA, 1 / self._everyone) and not delta:
             raise RunError(f"the coordinator's delta {noise.delta:g} is more than this host accepts")
+        found = self._parameters
+        if self._told_flips:
+            found = replace(found, alpha=noise.alpha)
+        if self._scenario.mechanism.withstand:
+            most = min(MAX_RELAYS, self._scenario.clusters.minimum_size)
+            if not 1 <= noise.relays <= most:
+                raise RunError(f"the coordinator asks for {noise.relays} relays; 1 to {most} are allowed")
+            found = replace(found, relays=noise.relays, minimum_size=max(found.minimum_size, noise.relays))
         self._noise = noise
-        self.host.parameters = replace(self._parameters, alpha=noise.alpha)
+        self.host.parameters = found
 
     def _check_noise(self, assignment: Assignment) -> None:
         """Before a user's label is flipped: is it flipped often enough for the cluster she was put into?"""
@@ -456,12 +466,26 @@ class UsersPart(Part):
         if self._noise is None:
             raise Refused(Fault.OUT_OF_ORDER, "the flips are not known yet")
         assert self.host is not None
+        self._check_relays(assignment.size, self._noise)
+        if not self._told_flips:
+            return
         view = View.LEARNER if self._plan.holder is Holder.PEERS else View.SHUFFLE
         spent = _spent(view, assignment.size, self.host.parameters, self._noise.delta)
         if spent > mechanism.epsilon * (1 + 1e-9):
             raise RunError(
                 f"the coordinator's alpha {self._noise.alpha:g} would spend epsilon {spent:.4g} in a cluster of "
                 f"{assignment.size}; mechanism.epsilon is {mechanism.epsilon:g}"
+            )
+
+    def _check_relays(self, size: int, noise: Noise) -> None:
+        """Are the relays that the coordinator asks for enough in a cluster of so many users?"""
+        wanted, found = self._scenario.mechanism.withstand, self._parameters
+        if wanted and not withstand(
+            noise.relays, size, wanted, noise.delta, rounds=found.rounds, attempts=found.attempts
+        ):
+            raise RunError(
+                f"the coordinator's {noise.relays} relays do not withstand {wanted} colluders in a cluster of {size} "
+                f"at delta {noise.delta:g}"
             )
 
 

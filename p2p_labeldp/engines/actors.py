@@ -62,7 +62,6 @@ _HOLDERS = {
     Holder.SHUFFLER: SHUFFLER,
 }
 _MANY = 2_000  # users from whom on the collector's work is worth saving
-_NAMED = 20  # what went wrong in the mixed exchange is told so many times
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
 
@@ -185,17 +184,10 @@ class Simulation:
             prior=self.learner.prior,
             virtual_seconds=self.network.last_time,
             faults=[] if self.faults is None else self.faults.fired(),
-            warnings=[*self._named(), *([] if self.faults is None else self.faults.warnings())],
-            stopped=self.coordinator.stopped if isinstance(self.coordinator, MixingCoordinator) else [],
+            warnings=[*self.coordinator.warnings, *([] if self.faults is None else self.faults.warnings())],
+            stopped=self.coordinator.stopped,
             delivery={} if self.faults is None else self.faults.delivery(),
         )
-
-    def _named(self) -> list[str]:
-        """What went wrong in the mixed exchange, and who is or may be to blame."""
-        if not isinstance(self.coordinator, MixingCoordinator):
-            return []
-        named = self.coordinator.named
-        return named[:_NAMED] + ([f"and {len(named) - _NAMED} more of the mixed exchange"] if named[_NAMED:] else [])
 
     def _missing(self) -> list[int]:
         """Of whom something never came, or came too late: her hello, her word that she is done, or her label."""

@@ -11,7 +11,7 @@ from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
 from p2p_labeldp.privacy.guarantee import REPETITION, Guarantee, Method, Relation, read_guarantee, together
 from p2p_labeldp.privacy.parameters import Exchange, Noise, Parameters
-from p2p_labeldp.privacy.relays import Cases, cases, relays_to_withstand
+from p2p_labeldp.privacy.relays import Cases, cases, relays_to_withstand, withstand
 from p2p_labeldp.privacy.views import MIXED_VIEWS, RECORDS, VIEWS, View, sees, views_of
 
 __all__ = [
@@ -42,4 +42,5 @@ __all__ = [
     "together",
     "variance",
     "views_of",
+    "withstand",
 ]

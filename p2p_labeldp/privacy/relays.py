@@ -81,6 +81,13 @@ class OneDraw:
         return math.log1p((high - low - n * delta) / ((n - 1) * low)) * (1 + 1e-14) + 1e-15
 
 
+def withstand(
+    relays: int, cluster_size: int, colluders: int, delta: float, *, rounds: int = 1, attempts: int = 1
+) -> bool:
+    """Whether so many relays all collude with a chance of at most a quarter of ``delta``."""
+    return cases(cluster_size, colluders, relays, rounds, attempts).all <= SHARE * delta
+
+
 def relays_to_withstand(
     cluster_size: int, colluders: int, delta: float, *, most: int, rounds: int = 1, attempts: int = 1
 ) -> int:
@@ -97,7 +104,7 @@ def relays_to_withstand(
             f"withstand = {colluders} is not allowed; colluders are fewer than the {cluster_size} users of a cluster"
         )
     for relays in range(2, min(most, cluster_size) + 1):
-        if cases(cluster_size, colluders, relays, rounds, attempts).all <= SHARE * delta:
+        if withstand(relays, cluster_size, colluders, delta, rounds=rounds, attempts=attempts):
             return relays
     if cluster_size == 1:
         raise RequestError("withstand needs clusters of at least 2 users: a relay alone knows every label")

@@ -190,7 +190,8 @@ class Assembly:
             raise Refused(Fault.MALFORMED, "evidence that proves nothing")
         about = ", ".join(name_of(user) for user in message.named[:5]) + (" and others" if message.named[5:] else "")
         who = "caught, signed by her" if message.evidence else "may be to blame"
-        self._name_them(f"{name_of(sender)} halts: {message.reason[:200]}" + (f"; {who}: {about}" if about else ""))
+        reason = "".join(each for each in message.reason[:200] if each.isprintable())
+        self._name_them(f"{name_of(sender)} halts: {reason}" + (f"; {who}: {about}" if about else ""))
         running = message.attempt == self.attempt and self.stage == MIXING
         # What a no-go is judged by is still on its way.
         return self._retry() if running and self._refusal is None else ()

@@ -118,6 +118,10 @@ class Coordinator:
         self.attendance: list[Attendance] = []
         self.absent: list[int] = []
         """Users who never said hello."""
+        self.warnings: list[str] = []
+        """What went wrong in rounds that are over, and who is or may be to blame: for people."""
+        self.stopped: list[int] = []
+        """Clusters that released nothing in some round since their exchange was stopped, ascending."""
         self.clusters: NDArray[np.int64] = np.full(users, -1, dtype=np.int64)
         """Each user's cluster, -1 for the absent; known once everyone is assigned."""
         self.centres: Centres | None = None

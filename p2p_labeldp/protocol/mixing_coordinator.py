@@ -35,6 +35,8 @@ from p2p_labeldp.protocol.messages import (
 
 WINDOWS = ATTEMPTS + 1
 """Parts of a round's limit: one for each attempt, and one in which the members of a cluster that stopped abstain."""
+MOST_NAMED = 20
+"""Things that went wrong of which people are told."""
 
 
 class MixingCoordinator(Coordinator):
@@ -46,10 +48,7 @@ class MixingCoordinator(Coordinator):
         self.mixing = mixing
         self.window = 0
         """How many attempts' time is over in this round."""
-        self.named: list[str] = []
-        """What went wrong in rounds that are over, for people."""
-        self.stopped: list[int] = []
-        """Clusters that released nothing in some round, ascending."""
+        self._named = 0  # things that went wrong
         self._assemblies: dict[int, Assembly] = {}
 
     @property
@@ -95,11 +94,18 @@ class MixingCoordinator(Coordinator):
     def _close(self) -> Any:
         for cluster, assembly in self._assemblies.items():
             assembly.settle()
-            self.named += assembly.named
+            self._warn(assembly.named)
             reports = any(self._heard[user] in SPOKE for user in assembly.members)
             if assembly.stopped and not reports and cluster not in self.stopped:
                 self.stopped = sorted([*self.stopped, cluster])
         return super()._close()
+
+    def _warn(self, named: list[str]) -> None:
+        """Of many things that went wrong the first are told, and how many more there are."""
+        kept = self.warnings[: min(self._named, MOST_NAMED)] + named
+        self._named += len(named)
+        more = self._named - MOST_NAMED
+        self.warnings = kept[:MOST_NAMED] + ([f"and {more} more of the mixed exchange"] if more > 0 else [])
 
 
 _HANDLERS: dict[type, Callable[[Assembly, int, Any], Iterable[Outgoing]]] = {

@@ -98,7 +98,7 @@ class MixingHost(Host):
             if session is None:
                 wanted, size = self.parameters.relays, self.cipher.key_size
                 session = self._sessions[key] = Session(self.run, message.round, *key, wanted, size, self.signatures)
-            whole = session.commit(message, roster)
+            whole = session.commit(message, roster, self.parameters.minimum_size)
             return self._ask_all(session, lambda member: member.opens(session), message) if whole else ()
         if session is None:
             raise Refused(Fault.OUT_OF_ORDER, f"attempt {message.attempt} of cluster {cluster} has no commitments")

@@ -148,8 +148,8 @@ class Session:
         assert self._commitments.whole is not None
         return self._commitments.whole[place][8:]
 
-    def commit(self, part: Committed, roster: Sequence[int]) -> bool:
-        """A part of the commitments; whether it was the last."""
+    def commit(self, part: Committed, roster: Sequence[int], least: int) -> bool:
+        """A part of the commitments; whether it was the last. Fewer than ``least`` members would hide nobody."""
         self._require(COMMITTING)
         count = len(part.members) // 8
         if len(part.members) % 8 or len(part.commitments) != count * COMMITMENT or not part.size <= len(roster):
@@ -165,11 +165,12 @@ class Session:
             return False
         members = np.frombuffer(b"".join(row[:8] for row in whole), dtype="<i8")
         known = np.asarray(roster, dtype=np.int64)
-        if (np.diff(members) <= 0).any() or not np.isin(members, known).all() or len(members) < self.wanted:
+        least = max(least, self.wanted)
+        if (np.diff(members) <= 0).any() or not np.isin(members, known).all() or len(members) < least:
             self._commitments = None
             raise Refused(
                 Fault.MALFORMED,
-                f"members are users of cluster {self.cluster}, each once, ascending, at least {self.wanted} of them",
+                f"members are users of cluster {self.cluster}, each once, ascending, at least {least} of them",
             )
         self.members = members.tolist()
         self._places = {user: place for place, user in enumerate(self.members)}

@@ -153,7 +153,7 @@ class Mixed:
 
     @property
     def named(self) -> str:
-        return " | ".join(self.coordinator.named)
+        return " | ".join(self.coordinator.warnings)
 
     @property
     def session(self) -> Any:

@@ -63,7 +63,7 @@ def test_users_report_what_the_arrays_say_and_nobody_waits_for_a_limit(make: typ
     assert run.reports[0] == on_arrays(run)
     assert 0 < len(run.reports[0]) < SIZE
     assert run.all_left()
-    assert (run.expired, run.refusals, run.coordinator.named) == (0, [], [])
+    assert (run.expired, run.refusals, run.coordinator.warnings) == (0, [], [])
 
 
 @CIPHERS
@@ -72,7 +72,7 @@ def test_the_order_of_messages_and_the_number_of_hosts_change_nothing(make: type
     order = np.random.default_rng(seed)
     run = Mixed(SIZE, cipher=make(), hosts=seed + 1, rounds=2, noise="fresh", order=order).run()
     assert run.reports == [on_arrays(run, 0), on_arrays(run, 1)]
-    assert (run.expired, run.coordinator.named) == (0, [])
+    assert (run.expired, run.coordinator.warnings) == (0, [])
 
 
 @pytest.mark.parametrize("relays", [1, 2, 5, SIZE])
@@ -495,6 +495,21 @@ def test_too_few_commitments_stop_the_cluster() -> None:
     assert not run.of_kind(Open)
     assert run.coordinator.stopped == [0]
     assert run.outcomes()[0]["abstained"] == 5
+
+
+def test_a_coordinator_that_leaves_fewer_members_than_the_minimum_gets_no_opening() -> None:
+    """Say, one user among its own: nobody takes part in an attempt that is too small to hide her."""
+
+    def alone(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is not Committed:
+            return None
+        few = swapped(message, size=4, members=message.members[: 4 * 8], commitments=message.commitments[: 4 * 32])
+        return [(sender, receiver, few)]
+
+    run = spoiled(Vault, alone, once=False, minimum_size=5)
+    assert any("at least 5 of them" in refusal.reason for _, refusal in run.refusals)
+    assert not run.of_kind(Open)
+    assert run.outcomes()[0]["abstained"] == SIZE
 
 
 def test_members_opening_keys_that_nothing_can_be_sealed_for_are_named() -> None:
