@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from poisoned import poisoned_reports, poisoned_share, poisoned_share_alone
 
-from p2p_labeldp.adversaries.poisoning import poisoned_reports, poisoned_share, poisoned_share_alone
 from p2p_labeldp.data import Dataset, kmeans_clusters, load
 from p2p_labeldp.learning import fit_softmax, one_hot, trimmed_reports, unflip
 from p2p_labeldp.mechanisms import SeededCoins

@@ -32,6 +32,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from numpy.typing import NDArray
+from rates import RATES, Setting, distortion_bound, exchanged_epsilon_rate
 from scipy.special import logsumexp
 
 from p2p_labeldp.data.quality import phi as heterogeneity
@@ -41,7 +42,6 @@ from p2p_labeldp.mechanisms.coins import SeededRandomness
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.privacy.paper import centralized_epsilon, centralized_epsilon_as_printed, lemma_epsilon, theorem_alpha
-from p2p_labeldp.privacy.rates import RATES, Setting, distortion_bound, exchanged_epsilon_rate
 
 Floats = NDArray[np.float64]
 TOLERANCE = 0.1  # in a slope: ranges are finite, and logarithms are left out of rates

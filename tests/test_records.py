@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import p2p_labeldp
+from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.audit import mixed_views, views
@@ -22,7 +23,7 @@ from p2p_labeldp.audit.mixed import MixedChecker
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.experiments.compare import AS_PRINTED
-from p2p_labeldp.experiments.games import play
+from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
@@ -136,7 +137,7 @@ def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) ->
     colluders = int(view == View.COALITION)
     parameters = Parameters(alpha=0.2)
     assert account(view, parameters, cluster_size=6, colluders=colluders).get_epsilon(0.01).epsilon > 0
-    assert play(view, 6, parameters, 60, 1, colluders=colluders).view == view
+    assert set(play_each(Game(view, 6, parameters, 60, 1, colluders))) == set(ATTACKS)
 
 
 def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:

@@ -165,15 +165,6 @@ def _roc_point(
     return RocPoint(target, false_rate, true_rate)
 
 
-def roc_curve(positive: NDArray[np.bool_], scores: Scores) -> tuple[Scores, Scores]:
-    """False and true positive rates at every threshold, from none positive to all: for a plot."""
-    order = np.argsort(-scores, kind="stable")
-    true, false = np.cumsum(positive[order]), np.cumsum(~positive[order])
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
-    rates = [np.append(0.0, counts[last] / max(1, int(counts[-1]))) for counts in (false, true)]
-    return rates[0], rates[1]
-
-
 @dataclass(frozen=True)
 class Reconstruction:
     """How many of a run's labels an attack names when each user in turn is the victim."""

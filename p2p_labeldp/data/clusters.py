@@ -4,10 +4,10 @@ A cluster below the minimum size would leave its users badly hidden, so it joins
 result is a partition of the user ids with cluster ids 0..C-1, none empty.
 
 k-means runs on one thread, since the order in which threads add up would otherwise decide ties. Equal seeds
-give equal clusters wherever numpy's linear algebra rounds alike; ``assignment_digest`` shows whether it did.
+give equal clusters wherever numpy's linear algebra rounds alike; ``assignment_sha256`` of the manifest shows whether it
+did.
 """
 
-import hashlib
 import heapq
 import warnings
 from dataclasses import dataclass, replace
@@ -47,11 +47,6 @@ class Clustering:
     @property
     def sizes(self) -> Labels:
         return np.bincount(self.assignment, minlength=self.count).astype(np.int64)
-
-    @property
-    def assignment_digest(self) -> str:
-        """SHA-256 of the assignment as little-endian int64, by user id."""
-        return hashlib.sha256(self.assignment.astype("<i8").tobytes()).hexdigest()
 
 
 def kmeans_clusters(features: Floats, count: int, minimum_size: int, seed: int) -> Clustering:

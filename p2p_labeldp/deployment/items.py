@@ -22,6 +22,7 @@ from p2p_labeldp.protocol.messages import (
     Index,
     Message,
     Refused,
+    decode,
     features_from_wire,
     features_to_wire,
     wide,
@@ -234,7 +235,6 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=features_to_wire)
 _trace_encoder = msgspec.msgpack.Encoder(enc_hook=to_trace)
 _decoder = msgspec.msgpack.Decoder(AnyItem, dec_hook=features_from_wire)
 _loose = msgspec.msgpack.Decoder(_LooseMail)
-_single = msgspec.msgpack.Decoder(Envelope, dec_hook=features_from_wire)
 _ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 
 
@@ -333,6 +333,6 @@ def salvage(body: bytes) -> Iterator[Envelope | Refused]:
         return
     for part in parts:
         try:
-            yield _single.decode(part)
-        except _ERRORS as error:
-            yield Refused(Fault.MALFORMED, str(error))
+            yield decode(bytes(part))
+        except Refused as refused:
+            yield refused

@@ -68,18 +68,6 @@ class Workers(Protocol):
         ...
 
 
-class InProcess:
-    """This process by itself, one share after the other."""
-
-    def threads(self) -> int:
-        return 1
-
-    def work(self, shares: Iterable[Share], task: Task) -> Generator[Done, None, None]:
-        for number, share in enumerate(shares):
-            began = time.thread_time()
-            yield Done(number, task(share), "this process", peak_memory(), time.thread_time() - began)
-
-
 class DaskWorkers:
     """The workers of a Dask cluster, given a ``distributed.Client``. They may come and go while a run is on."""
 

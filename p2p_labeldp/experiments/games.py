@@ -1,8 +1,7 @@
-"""Games through the engines: how well does an attack on a view tell the victim's label, against what is proved.
+"""Attack games: how well an attack on a view tells the victim's label, beside what is proved.
 
-A cluster is a trial: all trials are clusters of one exchange, so that they run at once. `play` runs it through
-the vectorized engine; `play_actors` through the actors, and reads every view from the trace they leave. For the same
-seed the two give the same result, digit for digit.
+A cluster is a trial: all trials are clusters of one exchange, so that they run at once, by the vectorized engine. The
+views that actors leave in their traces give the same result for the same seed, digit for digit.
 
 The victim is the first user of the cluster; the adversary's own users, if any, are the last. Of the other honest
 users the first so many ``ones`` hold label 1 and all others label 0; unless told, as many as the accountant found to be
@@ -12,29 +11,20 @@ does not say which label it is the worst for). The candidates are 0 and 1, howev
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.adversaries.attacks import ATTACKS, LIKELIHOOD_RATIO, Attack
+from p2p_labeldp.adversaries.attacks import ATTACKS, Attack
 from p2p_labeldp.adversaries.bounds import Bounds
 from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.adversaries.game import CONFIDENCE, GameResult, judge
 from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
-from p2p_labeldp.audit.trace import Trace
-from p2p_labeldp.audit.views import View, view_of
-from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms import Plan, make_plan
-from p2p_labeldp.mechanisms.coins import SeededCoins, SeededRandomness
-from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.privacy import Parameters, account
-from p2p_labeldp.scenario import Network
 from p2p_labeldp.streams import Purpose, stream
 
 VICTIM = 0
@@ -104,63 +94,18 @@ class Game:
         )
 
 
-def play(
-    view: str,
-    cluster_size: int,
-    parameters: Parameters,
-    trials: int,
-    seed: int,
-    *,
-    colluders: int = 0,
-    ones: int | None = None,
-    prior: float = 0.5,
-    attack: str = LIKELIHOOD_RATIO.name,
-    confidence: float = CONFIDENCE,
-) -> GameResult:
-    """One attack on one view, ``trials`` times, by the vectorized engine."""
-    game = Game(view, cluster_size, parameters, trials, seed, colluders, ones, prior)
-    return play_each(game, (attack,), confidence=confidence)[attack]
-
-
 def play_each(
     game: Game, attacks: Sequence[str] = tuple(ATTACKS), *, confidence: float = CONFIDENCE
 ) -> dict[str, GameResult]:
-    """Several attacks on the same trials, by the vectorized engine."""
-    chosen = _chosen(attacks)
-    bounds = game.bounds()
-    evidence = evidence_of_all(seen_by_arrays(game, bounds), VICTIM)
-    return {attack.name: game.judged(attack, attack.score(evidence, (0, 1)), confidence, bounds) for attack in chosen}
-
-
-def play_actors(
-    view: str,
-    cluster_size: int,
-    parameters: Parameters,
-    trials: int,
-    seed: int,
-    *,
-    colluders: int = 0,
-    ones: int | None = None,
-    prior: float = 0.5,
-    attack: str = LIKELIHOOD_RATIO.name,
-    confidence: float = CONFIDENCE,
-    hosting: str = "user",
-) -> GameResult:
-    """The same by the actors engine, each view read from the trace."""
-    game = Game(view, cluster_size, parameters, trials, seed, colluders, ones, prior)
-    (chosen,) = _chosen((attack,))
-    bounds = game.bounds()
-    seen = seen_by_actors(game, bounds, hosting=hosting)
-    victims = range(VICTIM, trials * cluster_size, cluster_size)
-    scores = [chosen(seen.within(cluster), victim) for cluster, victim in enumerate(victims)]
-    return game.judged(chosen, np.array(scores), confidence, bounds)
-
-
-def _chosen(attacks: Sequence[str]) -> list[Attack]:
+    """Several attacks on the same trials."""
     for name in attacks:
         if name not in ATTACKS:
             raise RequestError(f"attack must be one of {', '.join(ATTACKS)}, not {name!r}")
-    return [ATTACKS[name] for name in attacks]
+    bounds = game.bounds()
+    evidence = evidence_of_all(seen_by_arrays(game, bounds), VICTIM)
+    return {
+        name: game.judged(ATTACKS[name], ATTACKS[name].score(evidence, (0, 1)), confidence, bounds) for name in attacks
+    }
 
 
 def seen_by_arrays(game: Game, bounds: Bounds) -> ClusterViews:
@@ -170,45 +115,3 @@ def seen_by_arrays(game: Game, bounds: Bounds) -> ClusterViews:
     return views_of_exchange(
         game.labels(others), game.parameters, coins, game.view, members=game.members, background=others
     )
-
-
-def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View:
-    """The view of a run of actors in which every trial is a cluster; users count on from one to the next."""
-    parameters, size, coins = game.parameters, game.cluster_size, SeededCoins(game.seed)
-    others = game.others(bounds)
-    clusters = np.repeat(np.arange(game.trials), size)
-    labels = game.labels(others).ravel()
-    population = Population(np.zeros((len(labels), 1), dtype=np.float32), labels, lambda ids, _: clusters[ids])
-    starts = range(0, len(labels), size)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.msgpack"
-        with path.open("wb") as file:
-            Simulation(
-                population,
-                _plan(game),
-                coins,
-                Network(),
-                hosting=hosting,
-                seed=game.seed,
-                randomness=SeededRandomness(stream(game.seed, Purpose.CURATOR)),
-                write=file.write,
-            ).run()
-        return view_of(
-            Trace.open(path),
-            game.view,
-            members=[start + place for start in starts for place in game.members],
-            background={start + place: label for start in starts for place, label in others.items()},
-            parameters=parameters,
-            coins=coins,
-            true_labels=labels,
-        )
-
-
-def _plan(game: Game) -> Plan:
-    """Of the exchange; or users hand their noisy labels to a shuffler, once: so there is one round."""
-    parameters = game.parameters
-    if game.view != "shuffle":
-        return exchange_of(parameters)
-    if parameters.rounds > 1:
-        raise RequestError("actors hand their labels to a shuffler once; play the view shuffle with rounds = 1")
-    return make_plan("shuffle", labels=parameters.labels, sizes=(), parameters=parameters, alpha=parameters.alpha)

@@ -30,7 +30,6 @@ from p2p_labeldp.protocol.messages import (
     Message,
     Refusal,
     Refused,
-    decode,
     kind_of,
 )
 from p2p_labeldp.streams import KeyedStream
@@ -148,20 +147,6 @@ class MemoryNetwork:
         if record[0] >= self._full:
             self.flush()
         self._delay(record)
-
-    def send_frame(self, sender: int, receiver: int, frame: bytes) -> None:
-        """Deliver bytes that claim to be a message, as a transport would: decode them or refuse them.
-
-        ``sender`` and ``receiver`` are what the transport knows; the frame must agree with them.
-        """
-        try:
-            envelope = decode(frame)
-            if (envelope.sender, envelope.receiver) != (sender, receiver):
-                raise Refused(Fault.MISDIRECTED, f"the frame names {envelope.sender} and {envelope.receiver}")
-        except Refused as refused:
-            self.refuse(sender, receiver, "frame", refused)
-        else:
-            self.send(sender, receiver, envelope.message)
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Record that ``receiver`` will not act on what ``sender`` sent her."""

@@ -12,8 +12,9 @@
 * The same for the learner: all but the victim and her clones are revealed, and which reports carry their labels. What
   remains are `Reports` of the victim and C others whose labels are fair coins, at most the variation-ratio bound since
   it is made from the shuffled clones by sampling. C is rounded down to a few values (fewer clones reveal more).
-* *Clones* (Feldman, McMillan, Talwar 2021; the general clones of 2023 are the variation ratio here) is the same bound
-  for any randomizer, with fewer clones (probability e^-epsilon0), kept for comparison.
+
+The clones of Feldman, McMillan and Talwar (2021) are the same for any randomizer, with fewer clones (probability
+e^-epsilon0); their general clones of 2023 are the variation ratio.
 
 ``blanket`` does not reveal whether the victim's noisy label is one of the two candidates, and is never above these.
 """
@@ -46,10 +47,6 @@ class Clones:
     def variation_ratio(cls, others: int, noise: LocalNoise) -> "Clones":
         seen = noise.high + noise.low
         return cls(others, min(1.0, 2 * noise.low), noise.high / seen, min(1.0, seen))
-
-    @classmethod
-    def any_randomizer(cls, others: int, noise: LocalNoise) -> "Clones":
-        return cls(others, noise.low / noise.high, noise.high / (noise.high + noise.low), 1.0)
 
     def pairs(self, tail: float) -> "ClonePairs":
         return ClonePairs(self, tail)

@@ -33,7 +33,6 @@ class Cases:
 
 
 NO_RELAY = Cases(0.0, 0.0, 1.0)
-SOME_RELAY = Cases(0.0, 1.0, 0.0)
 
 
 def all_among(chosen: int, users: int, cluster_size: int) -> float:

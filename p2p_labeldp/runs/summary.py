@@ -204,10 +204,6 @@ class Summary(Struct, frozen=True, kw_only=True):
         return found
 
 
-def write_json(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
-
-
 def read_summary(path: Path) -> Summary:
     """A summary that ``Summary.as_json`` wrote, or one line that says what is wrong with it."""
     try:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_views import view_of_exchange
+from games import play, play_actors
 
-from p2p_labeldp.audit.array_views import view_of_exchange, views_of_exchange
+from p2p_labeldp.audit.array_views import views_of_exchange
 from p2p_labeldp.audit.mixed_views import MIXED_SIGHT
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments.games import play, play_actors
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.privacy import Parameters, views_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from poisoned import poisoned_reports, poisoned_share, poisoned_share_alone
 
-from p2p_labeldp.adversaries.poisoning import poisoned_reports, poisoned_share, poisoned_share_alone
 from p2p_labeldp.data import load
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.experiments import run

@@ -10,17 +10,19 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from array_views import one_of, view_of_exchange
+from games import seen_by_actors
 from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries import ATTACKS
-from p2p_labeldp.audit.array_views import view_of_exchange, views_of_exchange
+from p2p_labeldp.audit.array_views import views_of_exchange
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import SIGHT, View, view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments.games import Game, seen_by_actors, seen_by_arrays
+from p2p_labeldp.experiments.games import Game, seen_by_arrays
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
@@ -89,7 +91,7 @@ def test_each_trial_of_a_game_gives_the_same_view_through_actors_and_arrays(adve
     game = Game(adversary, 6, Parameters(0.2, 0.7, rounds=rounds), 5, SEED, 2 if adversary == "coalition" else 0)
     by_actors, by_arrays = seen_by_actors(game, game.bounds()), seen_by_arrays(game, game.bounds())
     for trial in range(5):
-        assert renumbered(by_actors.within(trial), 6 * trial) == by_arrays[trial]
+        assert renumbered(by_actors.within(trial), 6 * trial) == one_of(by_arrays, trial)
 
 
 def renumbered(view: View, start: int) -> View:
@@ -266,7 +268,7 @@ def test_the_shuffled_view_does_not_tell_whose_a_label_is() -> None:
 
     labels[1] = labels[0][trade[1]]
     views = views_of_exchange(labels, Parameters(0.3, 1.0), Fixed(), "shuffle")
-    assert views[0] == views[1]
+    assert one_of(views, 0) == one_of(views, 1)
 
 
 def test_repeated_answers_are_kept_in_order_and_only_the_first_report_counts(tmp_path: Path) -> None:

@@ -1,6 +1,4 @@
-import hashlib
 import os
-import struct
 import subprocess
 import sys
 
@@ -9,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2p_labeldp.data import Clustering, given_clusters, kmeans_clusters, load
+from p2p_labeldp.data import given_clusters, kmeans_clusters, load
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 
@@ -82,15 +80,10 @@ def test_more_clusters_than_users_are_refused(count):
         kmeans_clusters(points(1, 2, 3), count=count, minimum_size=1, seed=1)
 
 
-def test_the_digest_is_that_of_little_endian_int64():
-    clustering = Clustering(np.array([1, 0, 1]), np.zeros((2, 1)))
-    assert clustering.assignment_digest == hashlib.sha256(struct.pack("<3q", 1, 0, 1)).hexdigest()
-
-
 def test_clusters_do_not_depend_on_the_number_of_threads():
     program = (
         "from p2p_labeldp.data import kmeans_clusters, load; from p2p_labeldp.scenario import Data\n"
-        "print(kmeans_clusters(load(Data(name='digits'), 1).features, 40, 10, 1).assignment_digest)"
+        "print(kmeans_clusters(load(Data(name='digits'), 1).features, 40, 10, 1).assignment.tolist())"
     )
     threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "2"}  # one each in this process
     with_two = subprocess.run(
@@ -101,10 +94,10 @@ def test_clusters_do_not_depend_on_the_number_of_threads():
         check=True,
     ).stdout
     here = kmeans_clusters(load(Data(name="digits"), 1).features, 40, 10, 1)
-    assert with_two.strip() == here.assignment_digest
+    assert with_two.strip() == str(here.assignment.tolist())
 
 
 def test_another_seed_starts_elsewhere():
     features = load(Data(name="digits"), seed=1).features
-    one, other = (kmeans_clusters(features, 20, 1, seed).assignment_digest for seed in (1, 2))
-    assert one != other
+    one, other = (kmeans_clusters(features, 20, 1, seed).assignment for seed in (1, 2))
+    assert (one != other).any()

@@ -31,7 +31,7 @@ from p2p_labeldp.engines.shares import (
     run_share,
     share_bytes,
 )
-from p2p_labeldp.engines.split import DaskWorkers, Done, InProcess, Task, run_split
+from p2p_labeldp.engines.split import DaskWorkers, Done, Task, run_split
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments import run
@@ -66,6 +66,17 @@ def crowd(*settings: str, seed: int = 3) -> Scenario:
 
 def silent(stage: str, done: int, total: int) -> None:
     pass
+
+
+class InProcess:
+    """This process by itself, one share after the other."""
+
+    def threads(self) -> int:
+        return 1
+
+    def work(self, shares: Iterable[Share], task: Task) -> Generator[Done, None, None]:
+        for number, share in enumerate(shares):
+            yield Done(number, task(share), "this process", 1 << 20, 0.5)
 
 
 class Travelling(InProcess):

@@ -25,6 +25,7 @@ from p2p_labeldp.protocol.messages import (
     ROSTER_PART,
     Ask,
     Envelope,
+    Fault,
     Features,
     Hello,
     Message,
@@ -47,7 +48,17 @@ class InMemory:
         for address in (*LEFT, *RIGHT):
             self._network.boxes[address] = Mailbox()
         self.send = self._network.send
-        self.send_frame = self._network.send_frame
+
+    def send_frame(self, sender: int, receiver: int, frame: bytes) -> None:
+        """As a transport would that knows both ends: decode it or refuse it."""
+        try:
+            envelope = decode(frame)
+            if (envelope.sender, envelope.receiver) != (sender, receiver):
+                raise Refused(Fault.MISDIRECTED, f"the frame names {envelope.sender} and {envelope.receiver}")
+        except Refused as refused:
+            self._network.refuse(sender, receiver, "frame", refused)
+        else:
+            self.send(sender, receiver, envelope.message)
 
     def hold(self) -> None:
         """Nobody reads unless asked to."""

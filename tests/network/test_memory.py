@@ -19,13 +19,12 @@ from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
     LEARNER,
-    MAX_FRAME,
     Ask,
-    Envelope,
+    Fault,
     Message,
     Refusal,
+    Refused,
     Roster,
-    encode,
 )
 from p2p_labeldp.streams import KeyedStream, Purpose
 
@@ -337,41 +336,6 @@ async def test_a_message_to_someone_who_is_not_there_yet_is_refused(
     assert [kind for _, _, (_, _, kind, *_) in world.refusals()] == ["ask"]
 
 
-async def test_a_frame_that_is_a_message_is_delivered_and_traced() -> None:
-    world = World()
-    world.network.send_frame(0, 1, encode(Envelope(0, 1, Ask(3))))
-    assert waiting(world, 1) == [Ask(3)]
-    assert world.records() == [[0, 0.0, 0, 1, ["ask", 3]]]
-
-
-@pytest.mark.parametrize(
-    ("frame", "fault"),
-    [
-        (b"", "malformed"),
-        (b"garbage", "malformed"),
-        (encode(Envelope(0, 1, Ask(-1))), "malformed"),
-        (bytes(MAX_FRAME + 1), "oversized"),
-        (encode(Envelope(2, 1, Ask(0))), "misdirected"),
-        (encode(Envelope(0, 2, Ask(0))), "misdirected"),
-        (encode(Envelope(COORDINATOR, 1, Ask(0))), "misdirected"),
-    ],
-    ids=["empty", "garbage", "range", "oversized", "forged sender", "wrong receiver", "forged coordinator"],
-)
-async def test_a_bad_frame_reaches_nobody_and_the_trace_shows_why(frame: bytes, fault: str) -> None:
-    world = World()
-    world.network.send_frame(0, 1, frame)
-    assert waiting(world, 1) == waiting(world, 2) == []
-    ((who, told, (_, about, kind, found, _)),) = world.refusals()
-    assert (who, told, about, kind, found) == (1, AUDITOR, 0, "frame", fault)
-
-
-async def test_the_actor_goes_on_after_a_bad_frame() -> None:
-    world = World()
-    world.network.send_frame(0, 1, b"garbage")
-    world.network.send_frame(0, 1, encode(Envelope(0, 1, Ask(0))))
-    assert waiting(world, 1) == [Ask(0)]
-
-
 # The trace
 
 
@@ -413,7 +377,7 @@ async def test_whoever_is_shown_the_batches_says_how_long_they_are(settings: dic
     for number in range(BATCH + 7):
         world.network.send(0, 1, Ask(number))
         if number == BATCH + 2:
-            world.network.send_frame(0, 1, b"")  # a refusal is a message too
+            world.network.refuse(0, 1, "frame", Refused(Fault.MALFORMED, ""))  # a refusal is a message too
     assert [len(batch) for batch in shown] == [1, BATCH, 1, 1, 3]
     assert [number for number, *_ in world.records()] == list(range(BATCH + 8))
     assert [number for batch in shown for number in batch] == list(range(BATCH + 8))
@@ -423,7 +387,7 @@ async def test_messages_are_counted_by_kind_refusals_among_them() -> None:
     world = World()
     for _ in range(3):
         world.network.send(0, 1, Ask(0))
-    world.network.send_frame(0, 1, b"")
+    world.network.refuse(0, 1, "frame", Refused(Fault.MALFORMED, ""))
     world.network.flush()
     assert dict(world.network.kinds) == {Ask: 3, Refusal: 1}
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Parameters, account, calibrate, cases, relays_to_withstand
-from p2p_labeldp.privacy.relays import NO_RELAY, SOME_RELAY
+from p2p_labeldp.privacy.relays import NO_RELAY, Cases
 
 
 def mixed(view, users, alpha, theta, relays, *, colluders=0, **more):
@@ -311,7 +311,7 @@ def test_simulated_coalitions_keep_to_the_account(relay):
         for held in (1, 0)
     )
     answer = mixed("coalition", users, alpha, 1.0, 3, colluders=colluders)
-    profile = replace(answer.profile, cases=SOME_RELAY if relay else NO_RELAY)
+    profile = replace(answer.profile, cases=Cases(0.0, 1.0, 0.0) if relay else NO_RELAY)
     proved = profile.delta(epsilon).value
     reach = stats.norm.isf(1e-6)
     seen = []

@@ -28,9 +28,10 @@ def test_exact_then_shuffle_then_variation_ratio_then_clones(cluster_size, alpha
     delta = 1e-6
     noise = LocalNoise.flip(alpha, 2)
     answer = account("learner", Parameters(alpha=alpha), cluster_size=cluster_size).get_epsilon(delta)
+    others, right = cluster_size - 1, noise.high / (noise.high + noise.low)
     variation, clones = (
-        solve(bound(cluster_size - 1, noise).pairs(delta * 1e-9), delta, noise.epsilon)
-        for bound in (Clones.variation_ratio, Clones.any_randomizer)
+        solve(bound.pairs(delta * 1e-9), delta, noise.epsilon)
+        for bound in (Clones.variation_ratio(others, noise), Clones(others, noise.low / noise.high, right, 1.0))
     )
     assert answer.epsilon <= answer.shuffle_epsilon <= variation <= clones
     closed = math.log1p(

@@ -14,7 +14,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import run
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs import Summary, read_summary
-from p2p_labeldp.runs.summary import write_json
+from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.scenario import MECHANISMS, Scenario, make_entry, replace
 
 Make = Callable[..., Scenario]
@@ -43,7 +43,7 @@ def test_infinite_numbers_are_words_in_json_and_numbers_again_when_read(
         small_scenario(f"mechanism.kind={kind}", *epsilon, "mechanism.rounds=1"), engine="vectorized"
     ).summary
     path = tmp_path / "summary.json"
-    path.write_text(write_json(finished.as_json()))
+    path.write_text(json.dumps(finished.as_json()))
     assert read_summary(path) == finished
     written = json.loads(path.read_text())["privacy"]
     for view, guarantee in finished.privacy.items():
@@ -61,7 +61,7 @@ def test_what_may_be_shared_tells_nothing_that_was_computed_from_true_labels(sma
 @pytest.fixture
 def written(small_scenario: Make, tmp_path: Path) -> Path:
     path = tmp_path / "summary.json"
-    path.write_text(write_json(run(small_scenario(), engine="vectorized").summary.as_json()))
+    path.write_text(json.dumps(run(small_scenario(), engine="vectorized").summary.as_json()))
     return path
 
 
@@ -126,10 +126,10 @@ def test_a_summary_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_summary(tmp_path / "summary.json")
 
 
-def test_nan_stands_in_no_summary(written: Path) -> None:
+def test_nan_stands_in_no_summary(written: Path, tmp_path: Path) -> None:
     """JSON has no word for it: neither written nor, where someone wrote it all the same, read."""
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json({"accuracy": math.nan})
+    with pytest.raises(ValueError, match="not JSON compliant"), RunFolder(tmp_path / "nan") as folder:
+        folder.write_json("summary.json", {"accuracy": math.nan})
     change(written, lambda found: found["privacy"]["peer"].update(epsilon=math.nan))
     with pytest.raises(RequestError, match="no guarantee"):
         read_summary(written)

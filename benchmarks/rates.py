@@ -93,18 +93,6 @@ RATES: tuple[Rate, ...] = (
 )
 
 
-def centralized_rate(at: Setting, *, tau: float, sigma: float, chance: float, beta: float) -> float:
-    """The centralized mechanism's theorem with all its parameters; ``chance`` is lambda."""
-    k = at.labels
-    learned = k / (1 - beta) * math.sqrt(at.d / at.n)
-    return learned + k * abs(beta - chance) / (1 - beta) * (at.phi + k * sigma / at.s + k * tau)
-
-
-def exchanged_rate(at: Setting, *, alpha: float, theta: float) -> float:
-    """The peer-to-peer mechanism's theorem; the paper gives no proof of it."""
-    return math.sqrt(at.d / (theta * at.n)) + at.phi + alpha
-
-
 def exchanged_epsilon_rate(s: int, theta: float) -> float:
     """The order of epsilon in the peer-to-peer mechanism's theorem, at its own alpha and delta = 1/s^2."""
     return theta + math.pow(theta, 1.5) / (math.sqrt(s) * math.log(s)) + math.pow(theta, 0.75) / math.pow(s, 0.25)
