@@ -28,9 +28,9 @@ from p2p_labeldp.mechanisms import make_plan
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.reporting import write_report
 from p2p_labeldp.reporting.curves import draw_curves
-from p2p_labeldp.reporting.guarantees import short
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.guarantees import Circumstances, guarantees
+from p2p_labeldp.runs.stated import short
 from p2p_labeldp.scenario import load_scenario
 
 HERE = Path(__file__).parent

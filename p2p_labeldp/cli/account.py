@@ -120,7 +120,7 @@ def _renyi_table(curve: dict[str, list[Any]]) -> Table:
 
 def number(value: float | None, missing: str = "none") -> str:
     """A number for a table, never below the number itself."""
-    from p2p_labeldp.reporting.numbers import rounded_up
+    from p2p_labeldp.privacy.numbers import rounded_up
 
     if value is None:
         return missing

@@ -10,7 +10,7 @@ from p2p_labeldp.cli.output import console
 from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Sweep
-from p2p_labeldp.reporting.numbers import rounded_up
+from p2p_labeldp.privacy.numbers import rounded_up
 from p2p_labeldp.reporting.ranking import (
     HOW_RANKED,
     METRIC_NAMES,

@@ -117,7 +117,7 @@ def _beyond_accuracy(mine: Metrics, truth: Metrics | None, guess: Metrics | None
 
 def _privacy(summary: Summary) -> Lines:
     """The headline, then the other views; a reason that several share is told once."""
-    from p2p_labeldp.reporting.guarantees import rows
+    from p2p_labeldp.runs.stated import rows
 
     lines = []
     if summary.mechanism != "peer_to_peer":
@@ -192,6 +192,6 @@ def _note(attack: Attack) -> str:
 
 
 def _bound(value: float | None) -> str:
-    from p2p_labeldp.reporting.numbers import rounded_up
+    from p2p_labeldp.privacy.numbers import rounded_up
 
     return "none" if value is None else rounded_up(value)

@@ -290,7 +290,7 @@ def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
 
 def _largest(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str]:
     """The largest epsilon, and the deltas of the runs."""
-    from p2p_labeldp.reporting.numbers import rounded_up
+    from p2p_labeldp.privacy.numbers import rounded_up
     from p2p_labeldp.reporting.sweeps import largest_stated, of_runs, show_deltas
 
     known = largest_stated(rows, view)
@@ -301,8 +301,8 @@ def _largest(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str]:
 
 def _mixed(rows: dict[int, list[dict[str, Any]]]) -> str:
     """Where some runs of a setting have an exact epsilon and others have not: what the largest is then."""
-    from p2p_labeldp.reporting.guarantees import METHODS
     from p2p_labeldp.reporting.sweeps import largest_stated
+    from p2p_labeldp.runs.stated import METHODS
 
     every = [largest_stated(each, "learner") for each in rows.values()]
     worst = {known.methods[-1] for known in every if known is not None and len(known.methods) > 1}

@@ -26,7 +26,7 @@ from p2p_labeldp.errors import RequestError
 if TYPE_CHECKING:
     from p2p_labeldp.experiments.threats import Threats
     from p2p_labeldp.privacy import Guarantee
-    from p2p_labeldp.reporting.guarantees import Row
+    from p2p_labeldp.runs.stated import Row
 
 
 def command(
@@ -50,10 +50,10 @@ def command(
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.experiments.threats import threats
     from p2p_labeldp.privacy import View
+    from p2p_labeldp.privacy.numbers import rounded_up
     from p2p_labeldp.reporting.curves import draw_curves
-    from p2p_labeldp.reporting.guarantees import short
-    from p2p_labeldp.reporting.numbers import rounded_up
     from p2p_labeldp.reporting.saving import checked_plot
+    from p2p_labeldp.runs.stated import short
 
     checked_plot(plot)
     with progress_bar() as progress:
@@ -75,7 +75,7 @@ def command(
 
 
 def rows_of(found: Threats) -> list[Row]:
-    from p2p_labeldp.reporting.guarantees import rows
+    from p2p_labeldp.runs.stated import rows
 
     return rows(found.table, "peer_to_peer")
 
@@ -101,7 +101,7 @@ def _as_json(found: Threats, epsilon: float) -> dict[str, Any]:
 
 def words(guarantee: Guarantee) -> str:
     """The guarantee in words: of anything that may be seen, with another label in place of the true one."""
-    from p2p_labeldp.reporting.numbers import factor
+    from p2p_labeldp.privacy.numbers import factor
 
     epsilon, local = guarantee.epsilon, guarantee.local_epsilon
     if epsilon == math.inf:
@@ -111,7 +111,7 @@ def words(guarantee: Guarantee) -> str:
 
 
 def _table(found: Threats, epsilon: float) -> Table:
-    from p2p_labeldp.reporting.numbers import rounded_up
+    from p2p_labeldp.privacy.numbers import rounded_up
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("view", "epsilon", f"delta at {epsilon:g}", "anything seen, with another label, is"):

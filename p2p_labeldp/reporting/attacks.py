@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from p2p_labeldp.privacy.numbers import plural, rounded_up
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Figure, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Dots, dot_rows
-from p2p_labeldp.reporting.numbers import plural, rounded_up
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack, Rate
 

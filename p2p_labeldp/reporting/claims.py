@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 
 from p2p_labeldp.privacy import View
-from p2p_labeldp.reporting.guarantees import epsilon_of, who
-from p2p_labeldp.reporting.numbers import factor, rounded_up, shown_epsilon
+from p2p_labeldp.privacy.numbers import factor, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.guarantees import FRESH
+from p2p_labeldp.runs.stated import epsilon_of, who
 from p2p_labeldp.runs.summary import Summary
 
 INTRO = (

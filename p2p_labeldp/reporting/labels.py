@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting.blocks import Block, Figure, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, columns, dot_rows, paired_bars
 from p2p_labeldp.reporting.exchanges import chosen_clusters
-from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.traffic import Traffic
 

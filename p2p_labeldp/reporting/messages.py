@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Note, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Bar, bars, strips
 from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, Known, exchanges
-from p2p_labeldp.reporting.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.spacetime import spacetime
 from p2p_labeldp.reporting.traffic import Traffic, timeline

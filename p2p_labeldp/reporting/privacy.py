@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 from p2p_labeldp.privacy import View
+from p2p_labeldp.privacy.numbers import factor, rounded_up, shown_epsilon
 from p2p_labeldp.reporting import claims
 from p2p_labeldp.reporting.blocks import Block, Figure, Note, Section, Table, Text
 from p2p_labeldp.reporting.charts import HEIGHT, Axis, Line, line_chart
-from p2p_labeldp.reporting.guarantees import rows, short, who
-from p2p_labeldp.reporting.numbers import factor, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.curves import chords, least_delta
+from p2p_labeldp.runs.stated import rows, short, who
 from p2p_labeldp.runs.summary import Curve, Summary
 
 _RESTS = {

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from p2p_labeldp.experiments.sweeps import Sweep
+from p2p_labeldp.privacy.numbers import rounded_up
 from p2p_labeldp.reporting.blocks import Block, Cell, Choice, Chooser, Figure, Note, Ranked, RankedRow, Section, Text
 from p2p_labeldp.reporting.charts import Axis, Line, line_chart
 from p2p_labeldp.reporting.drawn import drawn, kinds
-from p2p_labeldp.reporting.numbers import rounded_up
 from p2p_labeldp.reporting.ranking import (
     HOW_RANKED,
     METRIC_NAMES,

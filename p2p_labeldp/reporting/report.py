@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from p2p_labeldp.privacy.numbers import plural, rounded_up, shown_epsilon
 from p2p_labeldp.reporting import claims, words
 from p2p_labeldp.reporting.attacks import attack_section
 from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.charts import Bar, bars
-from p2p_labeldp.reporting.guarantees import who
 from p2p_labeldp.reporting.labels import cluster_section
 from p2p_labeldp.reporting.messages import exchange_section, message_section
-from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
+from p2p_labeldp.runs.stated import who
 from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import FAULTS
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import scipy
 
 from p2p_labeldp.privacy import REPETITION
-from p2p_labeldp.reporting.numbers import rounded_up
+from p2p_labeldp.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
     from p2p_labeldp.experiments.sweeps import Sweep

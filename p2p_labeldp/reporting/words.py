@@ -5,7 +5,7 @@ from __future__ import annotations
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import mechanism_of
-from p2p_labeldp.reporting.numbers import plural
+from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack
 from p2p_labeldp.scenario import ENGINES, MECHANISMS, Engine, Entry, Scenario

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from p2p_labeldp.privacy.views import RECORDS, View
+from p2p_labeldp.runs.stated import rows
 from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import Scenario, Schema
 from p2p_labeldp.scenario.schema import Category
@@ -82,13 +82,11 @@ def _guarantees(summary: Summary) -> Iterator[str]:
     yield "from what the learner sees, and so tells no more than that; whoever has it and took part herself sees what a"
     yield "learner with one colluding user does."
     yield ""
-    yield "| who | sees | epsilon | delta | how |"
+    yield "| view | sees | epsilon | delta | method |"
     yield "|---|---|---|---|---|"
-    for view, stated in summary.privacy.items():
-        record = RECORDS[View(view)]
-        epsilon = "none" if stated.epsilon == float("inf") else f"{stated.epsilon:.4g}"
-        how = stated.method.replace("_", " ") + (f": {stated.reason}" if stated.reason else "")
-        yield f"| {record.who} | {_cell(record.sees)} | {epsilon} | {stated.delta:.3g} | {_cell(how)} |"
+    for row in rows(summary.privacy, summary.mechanism):
+        how = row.method + (f": {row.reason}" if row.reason else "")
+        yield f"| {row.who} | {_cell(row.sees)} | {row.epsilon} | {row.delta} | {_cell(how)} |"
     for warning in summary.warnings:
         yield ""
         yield f"Warning: {warning}."

@@ -148,7 +148,10 @@ def test_the_card_tells_schema_mechanism_guarantees_metrics_and_limits(made: Pat
     summary = json.loads((made / "run" / "summary.json").read_text())
     for heading in ("Data schema", "Mechanism", "Guarantees by view", "Metrics", "Who was missing", "must not be used"):
         assert f"## {heading}" in card or heading in card
-    assert f"{summary['privacy']['learner']['epsilon']:.4g}" in card
+    learner = next(line for line in card.splitlines() if line.startswith("| the learner |"))
+    stated = summary["privacy"]["learner"]
+    assert float(learner.split("|")[3].removeprefix(" at most ")) >= stated["epsilon"], "never rounded down"
+    assert float(learner.split("|")[4]) >= stated["delta"]
     assert f"{summary['accuracy']:.4f}" in card
     assert "| sex | f, m |" in card
     assert json.loads((made / "run" / "manifest.json").read_text())["model_sha256"] in card

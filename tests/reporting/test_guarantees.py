@@ -13,13 +13,13 @@ from small import TWO_LABELS, sixty
 
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import RECORDS, Account, Guarantee, View
+from p2p_labeldp.privacy.numbers import factor, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.blocks import Figure, Table
-from p2p_labeldp.reporting.guarantees import rows, sees, short, who
-from p2p_labeldp.reporting.numbers import factor, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.report import page_of
 from p2p_labeldp.reporting.words import GLOSSARY
+from p2p_labeldp.runs.stated import rows, sees, short, who
 from p2p_labeldp.scenario import MECHANISMS
 
 Record = Callable[..., Recorded]

@@ -18,9 +18,9 @@ from small import SIXTY, sixty
 from p2p_labeldp import write_report
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
+from p2p_labeldp.privacy.numbers import rounded_up
 from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, chosen_clusters, exchanges
 from p2p_labeldp.reporting.messages import message_section
-from p2p_labeldp.reporting.numbers import rounded_up
 from p2p_labeldp.reporting.recorded import read_run
 from p2p_labeldp.reporting.report import page_of, run_page
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic, timeline

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Guarantee, View
-from p2p_labeldp.reporting.guarantees import rows
 from p2p_labeldp.reporting.watching.gate import Gate
+from p2p_labeldp.runs.stated import rows
 from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import Scenario
 

@@ -1,4 +1,4 @@
-"""The table of a run's guarantees, one row for each view: what terminal, page and ``threats`` show of it.
+"""The table of a run's guarantees, one row for each view: what terminal, page, model card and ``threats`` show of it.
 
 Epsilon and delta are rounded up, everywhere to the same digits, and "at most" stands before an epsilon that is proved
 but not known to be attained.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.privacy import RECORDS, Exchange, Guarantee, View
 from p2p_labeldp.privacy import sees as seen_by
-from p2p_labeldp.reporting.numbers import plural, rounded_up, shown_epsilon
+from p2p_labeldp.privacy.numbers import plural, rounded_up, shown_epsilon
 
 METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
 
