@@ -201,6 +201,14 @@ class CoordinatorPart(Part):
         return ", ".join(sorted(self._name(key) for key in self._awaited))
 
     @property
+    def shown(self) -> dict[str, Any]:
+        """How many users are awaited is for this node's own log: when a host is done follows from whom its users asked,
+        and where it has one user that she was done at once says that she asked herself."""
+        if self.phase == RUNNING and self.role is not None:
+            return super().shown | {"waits_for": f"users in phase {self.role.phase}"}
+        return super().shown
+
+    @property
     def progress(self) -> tuple[str, int, int] | None:
         if self.phase == GATHERING:
             return "hosts", len(self._joined), self._scenario.deployment.hosts

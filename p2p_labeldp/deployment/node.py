@@ -156,7 +156,7 @@ class Node:
         self._reminded = 0.0
         self._watched = 0.0
         self._progress: tuple[str, int, int] | None = None
-        self._waits_for = self._part.waits_for
+        self._shown = self._part.shown
 
     # Beginning.
 
@@ -286,6 +286,7 @@ class Node:
             self._resume()
         count = self._entries
         self.log.muted = False
+        self._shown = self._part.shown
         for key, received in taken.items():
             if received:
                 self._transport.restore(key, received)
@@ -410,21 +411,15 @@ class Node:
 
     def health(self) -> dict[str, Any]:
         """Nothing in it depends on a label or a coin: whoever reads it may be anyone."""
-        part = self._part
         return {
             "status": "ok",
-            "state": part.state,
             "version": PROGRAM,
-            "users": 0 if part.directory is None else part.directory.users,
-            "hosts": 0 if part.directory is None else len(part.directory.hosts),
-            "rounds_closed": part.closed,
+            **self._shown,
             "rounds": rounds_of(self.scenario),
             "strangers_refused": self._transport.strangers_refused,
             "log_lines_dropped": self.log.dropped,
             "node": self.credentials.identity.name,
             "role": self.role,
-            "run": part.run,
-            "waits_for": self._waits_for,
             "connected": len(self._transport.connected),
         }
 
@@ -490,7 +485,7 @@ class Node:
             self._transport.post(key, clock, body)
         if self._keys is not None and self._part.closed > max(self._mark.rounds, self._keys.erased):
             self._mark_round()
-        self._waits_for = self._part.waits_for
+        self._shown = self._part.shown
         for key in sorted(self._part.shunned - self._dropped):
             self._dropped.add(key)
             self._transport.close_peer(key, SHUNNED, Parting.SHUNNED)

@@ -241,6 +241,19 @@ class Part:
         return ""
 
     @property
+    def shown(self) -> dict[str, Any]:
+        """What anyone may read of this node while it runs: nothing in it depends on a label or a coin."""
+        directory = self.directory
+        return {
+            "state": self.state,
+            "users": 0 if directory is None else directory.users,
+            "hosts": 0 if directory is None else len(directory.hosts),
+            "rounds_closed": self.closed,
+            "run": self.run,
+            "waits_for": self.waits_for,
+        }
+
+    @property
     def progress(self) -> tuple[str, int, int] | None:
         """(stage, how much of it is done, how much there is): the coordinator knows, and tells the others."""
         return self._progress

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import until
-from sentinels import PLACES, STUDY, found_in, memory_of, own, planted
+from sentinels import FEATURES, PLACES, STUDY, found_in, memory_of, own, planted
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.certificates import init_certificates
@@ -190,8 +190,9 @@ def test_no_container_can_open_anothers_file_and_what_is_in_it_is_found_nowhere_
     assert {node: containers.status(node) for node in NODES} == dict.fromkeys(NODES, 0)
 
     rows = {(name, "row") for name in PLACES}
-    assert memory["learner"] <= rows
-    assert memory["coordinator"] <= rows
+    features = {(name, kind) for name in PLACES for kind in FEATURES}
+    assert memory["learner"] <= features
+    assert memory["coordinator"] <= features
     assert memory["auditor"] == set()
     models = set()
     for node in NODES:

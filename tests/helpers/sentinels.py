@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,21 +31,38 @@ seed = 7
 """
 
 
+QUICK = ("note", "text", "number", "row", "labels <i8")
+"""What to look for where there is little time."""
+FEATURES = ("row", "wide row")
+"""How a row looks to those who get its features, coordinator and learner."""
+
+
 def planted(place: int) -> tuple[str, dict[str, bytes]]:
-    """A host's own row, and how it would look: what stays there, and ``row``, as coordinator and learner get it."""
+    """A host's own row, and how it would look: what stays there, and as features."""
     dose, pulse = 917.140625 + place, 201.28125 + place
     note = f"zq{PLACES[place]}{'0123456789'[place] * 17}qz"
+    row = np.array([(dose - 500) / 100, (pulse - 70) / 10], dtype="<f4")
     marks = {
         "note": note.encode(),
-        "text": f"{dose},{pulse}".encode(),
-        "numbers": np.array([dose, pulse]).tobytes(),
-        "row": np.array([(dose - 500) / 100, (pulse - 70) / 10], dtype="<f4").tobytes(),
+        "text": str(dose).encode(),
+        "number": np.array([dose], dtype="<f8").tobytes(),
+        "packed number": np.array([dose], dtype=">f8").tobytes(),  # as MessagePack has it
+        "packed features": row.astype(">f4").tobytes(),
+        "row": row.tobytes(),
+        "wide row": row.astype("<f8").tobytes(),
     }
     return f"{dose},{pulse},ill,{note}", marks
 
 
+def labels_in(path: Path) -> dict[str, bytes]:
+    """How the labels of a host's file would look, all of them in their order."""
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    labels = np.array([line.split(",")[2] == "ill" for line in lines])
+    return {f"labels {width}": labels.astype(width).tobytes() for width in ("<i8", "<i4", "i1")}
+
+
 def memory_of(pid: int) -> Iterator[bytes]:
-    """Everything that a process could write to, and the words it was started with."""
+    """Everything that a process could write to but empty pages, and the words it was started with."""
     yield Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -55,12 +72,20 @@ def memory_of(pid: int) -> Iterator[bytes]:
             start, end = (int(edge, 16) for edge in where.split("-"))
             with contextlib.suppress(OSError):  # pages of the kernel's own
                 memory.seek(start)
-                yield memory.read(end - start)
+                pages = np.frombuffer(memory.read(end - start), dtype=np.uint8).reshape(-1, 4096)
+                yield pages[pages.any(axis=1)].tobytes()
 
 
-def found_in(parts: Iterable[bytes]) -> set[tuple[str, str]]:
-    """(place, how it looks) of all that was planted and is there."""
-    marks = [(name, kind, mark) for place, name in enumerate(PLACES) for kind, mark in planted(place)[1].items()]
+def found_in(
+    parts: Iterable[bytes], more: Sequence[dict[str, bytes]] = ({}, {}, {}), *, quick: bool = False
+) -> set[tuple[str, str]]:
+    """(place, how it looks) of all that was planted and is there; ``more`` of each place is looked for, too."""
+    marks = [
+        (name, kind, mark)
+        for place, name in enumerate(PLACES)
+        for kind, mark in (planted(place)[1] | more[place]).items()
+        if not quick or kind in QUICK
+    ]
     return {(name, kind) for content in parts for name, kind, mark in marks if mark in content}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import Fleet, Machine, fleet
-from sentinels import PLACES, STUDY, files_below, found_in, memory_of, own, planted
+from sentinels import FEATURES, PLACES, STUDY, files_below, found_in, labels_in, memory_of, own, planted
 
 from p2p_labeldp.audit.folder import find
 from p2p_labeldp.cli import main
@@ -47,18 +47,22 @@ def plant(fleet: Fleet) -> None:
         path.write_text(path.read_text(encoding="utf-8") + planted(place)[0] + "\n", encoding="utf-8")
 
 
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_result(
-    machine: Machine, study: Path, tmp_path: Path
+    machine: Machine, study: Path, tmp_path: Path, quick: bool
 ) -> None:
     with fleet(machine, load_scenario(study / "study.toml"), HOSTS, tmp_path / "work") as running:
         plant(running)
+        labels = [labels_in(running._local.rows[f"users-{place + 1}"]) for place in range(HOSTS)]
         running.start()
         running.wait_for("coordinator", "clustered")
         for name in running.names:
             running.send(name, 19)  # SIGSTOP; one that is done already has nothing more to hide
         try:
             seen = {
-                name: found_in(memory_of(pid)) for name, pid in running.pids.items() if running.status(name) is None
+                name: found_in(memory_of(pid), labels, quick=quick)
+                for name, pid in running.pids.items()
+                if running.status(name) is None
             }
         except PermissionError:
             pytest.skip("this machine does not let a process look at the memory of those it started")
@@ -69,19 +73,22 @@ def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_r
         summary = json.loads(find(tmp_path / "work" / "learner", "summary.json").read_text(encoding="utf-8"))
     assert summary["users"] == HOSTS * (EACH + 1)
     everyones = {(place, "row") for place in PLACES}
+    features = {(place, kind) for place in PLACES for kind in FEATURES}
     # Features reach the learner, by the protocol; how many of them are still in its memory depends on the moment.
-    assert seen["learner"] <= everyones
-    assert seen["coordinator"] <= everyones
+    assert seen["learner"] <= features
+    assert seen["coordinator"] <= features
     assert seen["auditor"] == set()
     for place in range(HOSTS):
-        assert seen[f"users-{place + 1}"] <= own(place)
+        mine = own(place) | {(PLACES[place], kind) for kind in labels[place]}
+        assert seen[f"users-{place + 1}"] <= mine
         state = tmp_path / "work" / "state" / f"users-{place + 1}"
-        assert found_in(files_below(state)) == set(), "a journal holds what came, and no row"
+        assert found_in(files_below(state), labels) == set(), "a journal holds what came, and no row"
+    assert any((PLACES[place], "labels <i8") in seen[f"users-{place + 1}"] for place in range(HOSTS))
     work = tmp_path / "work"
-    assert found_in(files_below(work / "auditor", work / "state" / "auditor", work / "logs")) == set()
+    assert found_in(files_below(work / "auditor", work / "state" / "auditor", work / "logs"), labels) == set()
     for name in ("learner", "coordinator"):
-        assert found_in(files_below(work / "state" / name)) == everyones
-    assert found_in(files_below(work / "learner")) == set(), "results hold nobody's row"
+        assert found_in(files_below(work / "state" / name), labels) == everyones
+    assert found_in(files_below(work / "learner"), labels) == set(), "results hold nobody's row"
 
 
 def test_a_study_that_was_divided_gives_the_data_set_of_run_and_the_model_its_own_accuracy(
