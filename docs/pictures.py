@@ -21,8 +21,8 @@ from browser import CHROMIUM, Browser
 from rich.console import Console
 
 from p2p_labeldp.cli import main as command
-from p2p_labeldp.cli.summary import summary_table
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.summary import summary_lines
+from p2p_labeldp.cli.tables import print_facts
 from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import make_plan
 from p2p_labeldp.privacy import Parameters
@@ -44,7 +44,7 @@ def terminal_and_report(folder: Path) -> None:
     summary = msgspec.structs.replace(finished.summary, out="runs/quickstart")
     console = Console(record=True, width=88, highlight=False, file=io.StringIO())
     console.print("[bold]$ p2p-labeldp run scenarios/quickstart.toml[/bold]")
-    print_table(summary_table(summary), console)
+    print_facts(summary_lines(summary), console)
     picture = console.export_svg(title="p2p-labeldp", unique_id="quickstart")
     # Fonts would be fetched from elsewhere; the reader's own monospace font does as well.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)

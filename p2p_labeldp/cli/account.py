@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from p2p_labeldp.cli.output import Json, console, print_json
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.tables import print_facts, print_table
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -74,10 +73,10 @@ def command(
     if as_json:
         print_json(answer.as_json() | curves)
         return
-    print_table(answer_table(answer, exchange))
+    print_answer(answer, exchange)
     if curves:
-        print_table(_trade_off_table(curves["trade_off"]))
-        print_table(_renyi_table(curves["renyi"]))
+        _print_trade_off(curves["trade_off"])
+        _print_renyi(curves["renyi"])
         console.print(f"The curve is in {plot}", soft_wrap=True)
 
 
@@ -98,24 +97,21 @@ def _trade_off(accountant: Account, plot: Path, view: str, title: str) -> dict[s
     }
 
 
-def _trade_off_table(curve: dict[str, list[float]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("false positive rate", "least false negative rate"):
-        table.add_column(name, justify="right")
+def _print_trade_off(curve: dict[str, list[float]]) -> None:
     pairs = list(zip(curve["false_positive_rate"], curve["false_negative_rate"], strict=True))
-    for rate, least in pairs[:: (_RATES - 1) // 10]:
-        # Never above the curve.
-        table.add_row(f"{rate:g}", f"{math.floor(least * 1e6 + 1e-8) / 1e6:.6f}")
-    return table
+    # Never above the curve.
+    rows = [
+        (f"{rate:g}", f"{math.floor(least * 1e6 + 1e-8) / 1e6:.6f}") for rate, least in pairs[:: (_RATES - 1) // 10]
+    ]
+    print_table(("false positive rate", "least false negative rate"), rows, right=(0, 1))
 
 
-def _renyi_table(curve: dict[str, list[Any]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("Renyi order", "divergence at most"):
-        table.add_column(name, justify="right")
-    for order, value in zip(curve["order"], curve["divergence"], strict=True):
-        table.add_row(f"{order:g}", "infinite" if value == "inf" else number(value))
-    return table
+def _print_renyi(curve: dict[str, list[Any]]) -> None:
+    rows = [
+        (f"{order:g}", "infinite" if value == "inf" else number(value))
+        for order, value in zip(curve["order"], curve["divergence"], strict=True)
+    ]
+    print_table(("Renyi order", "divergence at most"), rows, right=(0, 1))
 
 
 def number(value: float | None, missing: str = "none") -> str:
@@ -127,19 +123,16 @@ def number(value: float | None, missing: str = "none") -> str:
     return "infinite" if value == math.inf else rounded_up(value, 6)
 
 
-def answer_table(answer: Guarantee, exchange: str) -> Table:
+def print_answer(answer: Guarantee, exchange: str) -> None:
     """An answer with everything one must know before quoting it."""
     from p2p_labeldp.privacy import View as Who
     from p2p_labeldp.privacy import sees
+    from p2p_labeldp.runs.stated import METHODS
 
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    how = {"exact": "exact, rounded up", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
-    rows: list[tuple[str, Any]] = [
+    rows = [
         ("view", f"{answer.view}: {sees(Who(answer.view), exchange)}"),
         ("epsilon", f"{number(answer.epsilon)} at delta {answer.delta:g}"),
-        ("method", f"{how[answer.method]}; at most {number(answer.error_bound)} above the exact value"),
+        ("method", f"{METHODS[answer.method]}, rounded up; at most {number(answer.error_bound)} above the exact value"),
         ("neighbours", str(answer.relation)),
         ("searched", answer.searched or "a formula; nothing to search"),
     ]
@@ -163,6 +156,4 @@ def answer_table(answer: Guarantee, exchange: str) -> Table:
     ]
     if answer.reason:
         rows.append(("note", answer.reason))
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
+    print_facts(rows)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from p2p_labeldp.cli.account import number
 from p2p_labeldp.cli.output import DataDir, Json, console, find_scenario, print_json
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.tables import print_facts, print_table
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def _audit_epsilon(
     if as_json:
         print_json(audit.as_json() | {"plot": None if out is None else str(out)})
     else:
-        print_table(_epsilon_table(audit))
+        _print_epsilon(audit)
         if out is not None:
             console.print(f"The plot is in {out}", soft_wrap=True)
     return audit.passed
@@ -158,30 +157,25 @@ def _cluster(setting: Setting) -> str:
     return ", ".join(words)
 
 
-def _epsilon_table(audit: EpsilonAudit) -> Table:
+def _print_epsilon(audit: EpsilonAudit) -> None:
     from p2p_labeldp.privacy import RECORDS, View
+    from p2p_labeldp.runs.stated import METHODS
 
     setting, bound = audit.setting, audit.bound
-    exact = {"exact": "exact", "upper_bound": "a proved upper bound", "searched": "searched, not proved"}
     side = "at least" if bound.label else "at most"
     true, false = bound.true_rate, bound.false_rate
     verdict = "not above the stated epsilon" if audit.passed else "FAILED: above the stated epsilon"
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
     rows = [
         ("view", f"{setting.view}: {RECORDS[View(setting.view)].sees}"),
         ("cluster", f"{_cluster(setting)}; ones among the others: {setting.game.ones}"),
-        ("stated", f"epsilon {number(audit.epsilon)} at delta {setting.delta:g}, {exact[setting.answer.method]}"),
+        ("stated", f"epsilon {number(audit.epsilon)} at delta {setting.delta:g}, {METHODS[setting.answer.method]}"),
         ("shown", f"epsilon at least {number(bound.epsilon)}, at confidence {bound.confidence:.10g}: {verdict}"),
         ("by", f"{bound.trials:,} trials, seed {audit.seed}; half of them chose the event, the other half measured it"),
         ("event", f"{bound.attack} scores {side} {bound.threshold:.4g}: the label must be {bound.label}"),
         ("seen", f"in {true.value:.4g} of the trials where it was (at least {true.limit:.4g}),"),
         ("", f"in {false.value:.4g} of those where it was not (at most {false.limit:.4g})"),
     ]
-    for row in rows:
-        table.add_row(*row)
-    return table
+    print_facts(rows)
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
@@ -239,11 +233,9 @@ def _show(audit: Audit) -> None:
             console.print(
                 f"  {away} stayed away: messages the trace lacks for that may be all that is wrong", soft_wrap=True
             )
-    table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left")
-    for name in ("test of the coins", "seen", "expected", "p-value", ""):
-        table.add_column(name)
-    for test in audit.tests:
-        verdict = "FAILED" if test in audit.failed_tests else "ok"
-        table.add_row(test.name, test.seen, test.expected, f"{test.p_value:.3g}", verdict)
-    print_table(table)
+    rows = [
+        (test.name, test.seen, test.expected, f"{test.p_value:.3g}", "FAILED" if test in audit.failed_tests else "ok")
+        for test in audit.tests
+    ]
+    print_table(("test of the coins", "seen", "expected", "p-value", ""), rows)
     console.print(f"A test fails below p = {audit.threshold:.2g}: family-wise error {audit.family_wise_error:g}.")

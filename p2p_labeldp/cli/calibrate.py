@@ -16,10 +16,9 @@ from p2p_labeldp.cli.account import (
     Relays,
     Rounds,
     View,
-    answer_table,
+    print_answer,
 )
 from p2p_labeldp.cli.output import Json, console, print_json
-from p2p_labeldp.cli.tables import print_table
 
 
 def command(
@@ -38,6 +37,7 @@ def command(
 ) -> None:
     """The alpha, or the (alpha, theta) with the least variance, that keeps a view to epsilon."""
     from p2p_labeldp.privacy import calibrate
+    from p2p_labeldp.privacy.numbers import rounded_up
 
     found = calibrate(
         cluster_size=cluster_size,
@@ -56,5 +56,6 @@ def command(
         chosen = {"alpha": found.alpha, "theta": found.theta, "variance": found.variance, "target_epsilon": epsilon}
         print_json(chosen | found.guarantee.as_json())
         return
-    console.print(f"alpha {found.alpha:.6g}, theta {found.theta:g}: variance of a cluster's share {found.variance:.4g}")
-    print_table(answer_table(found.guarantee, exchange))
+    shown = f"alpha {rounded_up(found.alpha, 6)}, theta {found.theta:g}"  # less noise would miss the target
+    console.print(f"{shown}: variance of a cluster's share {found.variance:.4g}")
+    print_answer(found.guarantee, exchange)

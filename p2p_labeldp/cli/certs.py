@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from p2p_labeldp.cli.output import Json, console, print_json
 from p2p_labeldp.cli.tables import print_table
@@ -105,12 +104,7 @@ def sites(enrolment: Enrolment, as_json: Json = False) -> None:
     if as_json:
         print_json({"sites": [_as_row(entry) for entry in entries]})
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("site", "state", "key", "serial", "valid until"):
-        table.add_column(column, overflow="fold")
-    for entry in entries:
-        table.add_row(*_as_row(entry).values())
-    console.print(table)
+    print_table(("site", "state", "key", "serial", "valid until"), [[*_as_row(entry).values()] for entry in entries])
 
 
 @app.command("approve")
@@ -166,14 +160,12 @@ def _show(folder: Path, as_json: bool) -> None:
         above = {role: _as_json(found) for role, found in authorities.items()}
         print_json({"folder": str(folder), **above, "nodes": [_as_json(node) for node in nodes]})
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("role", "name", "fingerprint", "valid until"):
-        table.add_column(column)
     now = datetime.now(UTC)
+    rows = []
     for found in (*authorities.values(), *nodes):
         until = f"{found.not_after:%Y-%m-%d %H:%M} UTC" + (", expired" if found.not_after <= now else "")
-        table.add_row(found.role, found.name, found.fingerprint[:16], until)
-    print_table(table)
+        rows.append((found.role, found.name, found.fingerprint[:16], until))
+    print_table(("role", "name", "fingerprint", "valid until"), rows)
 
 
 def _as_json(found: Described) -> dict[str, Any]:

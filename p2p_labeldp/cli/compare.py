@@ -8,9 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, find_scenario, print_json, progress_bar
+from p2p_labeldp.cli.output import (
+    Dask,
+    DataDir,
+    Json,
+    Metric,
+    Seed,
+    Settings,
+    Workers,
+    console,
+    find_scenario,
+    print_json,
+    progress_bar,
+    require_one,
+)
 from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.sweep import all_runs
 from p2p_labeldp.cli.tables import print_table
@@ -36,20 +48,14 @@ def command(
     trials: Annotated[
         int | None, typer.Option(help="Splits and models per setting; if not given 10 for one epsilon, else 5.")
     ] = None,
-    metric: Annotated[
-        str, typer.Option(help="What ranks: balanced_accuracy, accuracy, auc or log_loss.")
-    ] = "balanced_accuracy",
+    metric: Metric = "balanced_accuracy",
     vary: Annotated[str | None, typer.Option(help="clusters: vary their number though a scenario gives one.")] = None,
     counts: Annotated[str | None, typer.Option(help="Numbers of clusters to try, separated by commas.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A preview in a minute: fewer users, clusters, points and trials.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes on this machine; -1, or not given: one for each core.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each.")
-    ] = None,
+    workers: Workers = None,
+    dask: Dask = None,
     seed: Seed = None,
     data_dir: DataDir = None,
     settings: Settings = None,
@@ -61,8 +67,7 @@ def command(
 
     Where no scenario says how many clusters there are, several numbers of them are tried, by the number of rows.
     """
-    if workers is not None and dask is not None:
-        raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
+    require_one(workers, dask)
     if vary not in (None, "clusters"):
         raise RequestError(f"--vary {vary} is not allowed; it must be clusters")
     from p2p_labeldp.cli.ranking import check_metric, print_ranking, ranking_json
@@ -202,7 +207,7 @@ def _print(panel: Panel, users: int) -> None:
     console.print(f"{panel.title}: {users:,} users to learn from; {caption(panel)}.", soft_wrap=True)
     if panel.across == "epsilon" and len(panel.values()) > 1:
         console.print("Accuracy over the non-private accuracy:\n")
-        print_table(_table(panel))
+        _print_ratios(panel)
     console.print()
 
 
@@ -213,19 +218,17 @@ def _print_files(place: Path, files: list[Path]) -> None:
     console.print(f"Files: {shown}", soft_wrap=True, markup=False)
 
 
-def _table(panel: Panel) -> Table:
+def _print_ratios(panel: Panel) -> None:
     from p2p_labeldp.reporting.sweeps import estimate
 
     columns = panel.values()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column(panel.across, no_wrap=True)
-    for value in columns:
-        table.add_column(f"{value:g}", justify="right")
+    rows = []
     for (name, epsilon), mine in panel.lines().items():
         cells = []
         for value in columns:
             known = estimate(point.ratio for point in mine if getattr(point, panel.across) == value)
             half = "" if known is None or known.half_width is None else f"±{known.half_width:.3f}"
             cells.append("-" if known is None else f"{known.mean:.3f}{half}")
-        table.add_row(f"{name}, epsilon {epsilon:g}" if epsilon else name, *cells)
-    return table
+        rows.append((f"{name}, epsilon {epsilon:g}" if epsilon else name, *cells))
+    head = (panel.across, *(f"{value:g}" for value in columns))
+    print_table(head, rows, right=range(1, len(head)))

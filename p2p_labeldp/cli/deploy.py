@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.cli.deployment import tell_withheld, with_deployment, with_settings
+from p2p_labeldp.cli.deployment import with_deployment, with_settings
 from p2p_labeldp.cli.output import (
     DataDir,
     Json,
@@ -16,12 +16,10 @@ from p2p_labeldp.cli.output import (
     Seed,
     Settings,
     find_scenario,
-    print_json,
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.summary import print_attacks, summary_table
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.summary import finish
 
 DEFAULT_HOSTS = 2
 
@@ -50,10 +48,4 @@ def command(
     with progress_bar() as progress:
         summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress)
         page = leave_report(place, progress) if report else None
-    if as_json:
-        print_json(summary.as_json())
-    else:
-        print_table(summary_table(summary, page, time.perf_counter() - began))
-        if summary.attacks:
-            print_attacks(summary.attacks)
-    tell_withheld(summary.withheld)
+    finish(summary, page, began, as_json=as_json)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -39,15 +38,6 @@ def _option(item: dataclasses.Field[Any]) -> Any:
     flag = "--" + item.name.replace("_", "-")
     kind = type(item.default) | None
     return Annotated[kind, typer.Option(flag, envvar=PREFIX + item.name.upper(), help=item.metadata["doc"] + ".")]
-
-
-def tell_withheld(clusters: Sequence[int]) -> None:
-    """Exit status 1 where some clusters released nothing, since they would not keep the target."""
-    if clusters:
-        from p2p_labeldp.engines.outcome import withheld_line
-
-        print(f"p2p-labeldp: {withheld_line(clusters)}", file=sys.stderr)
-        raise typer.Exit(1)
 
 
 def with_settings(scenario: Scenario, settings: dict[str, Any]) -> Scenario:

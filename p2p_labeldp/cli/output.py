@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from p2p_labeldp.cli.scenarios import find_shipped, names
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Scenario, documentation, load_scenario
 
 
@@ -32,6 +33,15 @@ ScenarioArgument = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A TOML file, or a shipped name.", autocompletion=names)
 ]
 
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Processes on this machine; -1, or not given: one for each core.")
+]
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each."),
+]
+Metric = Annotated[str, typer.Option("--metric", help="What ranks: balanced_accuracy, accuracy, auc or log_loss.")]
+
 console = Console(highlight=False, soft_wrap=False)
 
 
@@ -41,6 +51,12 @@ def find_scenario(name: str, settings: list[str] | None, seed: int | None) -> Sc
     if not path.exists() and not path.suffix and path.parent == Path():
         path = find_shipped(name)
     return load_scenario(path, settings or (), seed)
+
+
+def require_one(workers: int | None, dask: str | None) -> None:
+    """RequestError where the runs of a sweep are to be computed by both."""
+    if workers is not None and dask is not None:
+        raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
 
 
 def print_json(value: dict[str, Any]) -> None:

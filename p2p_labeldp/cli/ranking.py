@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-
 from p2p_labeldp.cli.output import console
 from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
@@ -39,7 +37,7 @@ def print_ranking(found: Sweep, metric: str) -> None:
     every = rankings(found, metric)
     for ranking in every:
         console.print(verdict(ranking), soft_wrap=True, markup=False)
-        print_table(_table(ranking, MOST_LINES if len(every) == 1 else FEWER_LINES))
+        _print_settings(ranking, MOST_LINES if len(every) == 1 else FEWER_LINES)
         console.print()
         if len(every) == 1 and len(ranking.by_trust()) > 1:
             console.print(f"{best_by_trust(ranking)}\n", soft_wrap=True, markup=False)
@@ -51,31 +49,29 @@ def print_ranking(found: Sweep, metric: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
 
-def _table(ranking: Ranking, most: int) -> Table:
-    table = Table(box=None)
-    table.add_column("", justify="right")
-    table.add_column("mechanism")
-    for name in ("clusters", METRIC_NAMES[ranking.metric], "behind the best", "delta"):
-        table.add_column(name, justify="right")
-    table.add_column("trusts")
+def _print_settings(ranking: Ranking, most: int) -> None:
+    head = ("", "mechanism", "clusters", METRIC_NAMES[ranking.metric], "behind the best", "delta", "trusts")
+    rows = []
     for entry in ranking.entries[:most]:
         sign = "" if entry.rank is None else f"{entry.rank}{'=' if entry.tied and entry.rank > 1 else ''}"
-        table.add_row(
-            sign,
-            ", ".join(filter(None, (entry.mechanism, entry.others))),
-            "any" if entry.clusters is None else f"{entry.clusters}",
-            _tight(entry.score),
-            _behind(entry),
-            rounded_up(entry.delta),
-            entry.trusts.removeprefix("the ").removeprefix("a "),
+        rows.append(
+            (
+                sign,
+                ", ".join(filter(None, (entry.mechanism, entry.others))),
+                "any" if entry.clusters is None else f"{entry.clusters}",
+                _tight(entry.score),
+                _behind(entry),
+                rounded_up(entry.delta),
+                entry.trusts.removeprefix("the ").removeprefix("a "),
+            )
         )
     left = len(ranking.entries) - most
     if left > 0:
-        table.add_row("", f"({left} more)", "", "", "", "", "")
+        rows.append(("", f"({left} more)", "", "", "", "", ""))
     for words, known in (("no privacy", ranking.nonprivate), ("commonest label", ranking.majority)):
         if known is not None:
-            table.add_row("", words, "", _tight(known), "", "", "")
-    return table
+            rows.append(("", words, "", _tight(known), "", "", ""))
+    print_table(head, rows, right=(0, 2, 3, 4, 5))
 
 
 def _tight(known: Estimate) -> str:

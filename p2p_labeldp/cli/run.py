@@ -16,12 +16,10 @@ from p2p_labeldp.cli.output import (
     Seed,
     Settings,
     find_scenario,
-    print_json,
     progress_bar,
 )
 from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.summary import print_attacks, summary_table
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.summary import finish
 from p2p_labeldp.cli.watch import Paused, Watch, WatchPort, live_page, require_watch, telling
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import ENGINES, Engine, Hosting
@@ -76,13 +74,4 @@ def command(
             page = leave_report(place, progress) if report else None
         if watched is not None:
             watched.finished(finished.summary, page)
-        if as_json:
-            print_json(finished.summary.as_json())
-        else:
-            print_table(summary_table(finished.summary, page, time.perf_counter() - began))
-            if finished.summary.attacks:
-                print_attacks(finished.summary.attacks)
-        if finished.summary.withheld:
-            from p2p_labeldp.cli.deployment import tell_withheld
-
-            tell_withheld(finished.summary.withheld)
+        finish(finished.summary, page, began, as_json=as_json)

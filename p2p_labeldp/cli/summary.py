@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
+import typer
 
-from p2p_labeldp.cli.output import console
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.output import console, print_json
+from p2p_labeldp.cli.tables import print_facts, print_table
 
 if TYPE_CHECKING:
     from p2p_labeldp.learning import Metrics
@@ -19,23 +21,38 @@ if TYPE_CHECKING:
 MOST_RECALLS = 12  # labels whose recall is printed one by one
 
 
-def summary_table(summary: Summary, report: Path | None = None, seconds: float | None = None) -> Table:
+Lines = list[tuple[str, str]]
+
+
+def finish(summary: Summary, page: Path | None, began: float, *, as_json: bool) -> None:
+    """What ``run`` and ``deploy`` print at the end; exit status 1 where some clusters released nothing."""
+    if as_json:
+        print_json(summary.as_json())
+    else:
+        print_facts(summary_lines(summary, page, time.perf_counter() - began))
+        if summary.attacks:
+            _print_attacks(summary.attacks)
+    tell_withheld(summary.withheld)
+
+
+def tell_withheld(clusters: Sequence[int]) -> None:
+    """Exit status 1 where some clusters released nothing, since they would not keep the target."""
+    if clusters:
+        from p2p_labeldp.engines.outcome import withheld_line
+
+        print(f"p2p-labeldp: {withheld_line(clusters)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def summary_lines(summary: Summary, report: Path | None = None, seconds: float | None = None) -> Lines:
     """A run in two dozen lines: with its page, if there is one, and the seconds that the whole command took."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, line in (
+    return [
         *_users(summary),
         *_exchange(summary),
         *_accuracy(summary),
         *_privacy(summary),
         *_how(summary, report, seconds),
-    ):
-        table.add_row(name, line)
-    return table
-
-
-Lines = list[tuple[str, str]]
+    ]
 
 
 def _users(summary: Summary) -> Lines:
@@ -149,25 +166,22 @@ def _how(summary: Summary, report: Path | None, seconds: float | None) -> Lines:
     return lines + [("" if number else "warnings", warning) for number, warning in enumerate(summary.warnings)]
 
 
-def print_attacks(attacks: Sequence[Attack]) -> None:
+def _print_attacks(attacks: Sequence[Attack]) -> None:
     """What every adversary achieved, beside what is proved to be the most; what a table has no room for, below."""
     from p2p_labeldp.reporting.attacks import RATES_NOTE, told
 
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("adversary", style="bold", no_wrap=True)
-    table.add_column("view", no_wrap=True)
-    for name in ("advantage", "bound", "TPR at 0.1 %", "bound", "TPR at 1 %", "bound"):
-        table.add_column(name, justify="right", no_wrap=True)
+    head = ("adversary", "view", "advantage", "bound", "TPR at 0.1 %", "bound", "TPR at 1 %", "bound")
+    rows = []
     measured = [attack for attack in attacks if attack.advantage is not None]
     for attack in measured:
         assert attack.advantage is not None
         cells = [f"{attack.advantage[0]:.3f}", _bound(attack.bound)]
         for rate in attack.true_rates:
             cells += [f"{rate.value:.3f}" if told(attack, rate) else "-", _bound(rate.bound)]
-        table.add_row(attack.kind, attack.view, *cells)
+        rows.append((attack.kind, attack.view, *cells))
     console.print()
     if measured:
-        print_table(table)
+        print_table(head, rows, right=range(2, len(head)))
         console.print(RATES_NOTE)
     for attack in attacks:
         console.print(f"{attack.kind}: {_note(attack)}", markup=False)

@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from p2p_labeldp.cli.output import (
+    Dask,
     DataDir,
     Json,
+    Metric,
     ScenarioArgument,
     Seed,
     Settings,
+    Workers,
     console,
     find_scenario,
     print_json,
     progress_bar,
+    require_one,
 )
 from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.tables import print_table
@@ -43,18 +46,12 @@ def command(
         Path | None,
         typer.Option("--settings", metavar="FILE", help="A CSV file: its header names keys, each line is a setting."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes on this machine; -1, or not given: one for each core.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each.")
-    ] = None,
+    workers: Workers = None,
+    dask: Dask = None,
     paired: Annotated[
         bool, typer.Option("--paired", help="The same seeds in every setting, which are then ranked by --metric.")
     ] = False,
-    metric: Annotated[
-        str, typer.Option(help="With --paired: balanced_accuracy, accuracy, auc or log_loss.")
-    ] = "balanced_accuracy",
+    metric: Metric = "balanced_accuracy",
     plot: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC:KEY", help="What to draw; accuracy against the first key if not given."),
@@ -71,8 +68,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Run many settings many times. Run again after an interruption, it resumes where it left off."""
-    if workers is not None and dask is not None:
-        raise RequestError("--workers and --dask exclude each other: a cluster has workers of its own")
+    require_one(workers, dask)
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.cli.ranking import check_metric
     from p2p_labeldp.experiments.sweeps import make_plan, sweep
@@ -235,16 +231,13 @@ def _print(
 ) -> None:
     from p2p_labeldp.reporting.sweeps import CONFIDENCE, budget_note, show
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for key in found.keys:
-        table.add_column(key, justify="right")
-    for name in ("runs", "accuracy", "epsilon", "delta"):
-        table.add_column(name, justify="right", no_wrap=True)
     rows = _by_setting(found)
+    lines = []
     for number in list(rows)[:MOST_LINES]:
         cells = (str(len(rows[number])), _mean(rows[number], "accuracy"), *_largest(rows[number], "learner"))
-        table.add_row(*map(show, found.settings[number]), *cells)
-    print_table(table)
+        lines.append((*map(show, found.settings[number]), *cells))
+    head = (*found.keys, "runs", "accuracy", "epsilon", "delta")
+    print_table(head, lines, right=range(len(head)))
     if len(rows) > MOST_LINES:
         console.print(f"... and {len(rows) - MOST_LINES} settings more.")
     said = (

@@ -8,10 +8,9 @@ that does not fit, every row becomes a paragraph with a line for each of its col
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from p2p_labeldp.cli.output import console
@@ -20,22 +19,30 @@ _GAP = "  "
 _LEAST = 20  # what the last column needs before its long words may hang over
 
 
-def print_table(table: Table, where: Console = console) -> None:
-    """A table of plain texts, printed so that no word is broken."""
-    headers = [str(column.header) for column in table.columns] if table.show_header else []
-    columns = [[str(cell) for cell in column.cells] for column in table.columns]
-    rows = list(zip(*columns, strict=True))
-    named = [[header, *column] for header, column in zip(headers, columns, strict=True)] if headers else columns
-    widths = _fitted(named, where.width - len(_GAP) * (len(columns) - 1))
-    if widths is None:
-        _print_paragraphs(where, headers, rows)
+Rows = Sequence[Sequence[str]]
+
+
+def print_facts(rows: Rows, where: Console = console) -> None:
+    """Names in bold, each with what is to be said of it."""
+    _print(rows, (), frozenset(), frozenset({0}), where)
+
+
+def print_table(head: Sequence[str], rows: Rows, *, right: Collection[int] = (), where: Console = console) -> None:
+    """Columns with their names above; those in ``right`` are numbers."""
+    _print(rows, head, right, frozenset(), where)
+
+
+def _print(rows: Rows, head: Sequence[str], right: Collection[int], bold: Collection[int], where: Console) -> None:
+    every = [*([head] if head else []), *rows]
+    if not every:
         return
-    right = [column.justify == "right" for column in table.columns]
-    bold = [column.style == "bold" for column in table.columns]
-    if headers:
-        _print_row(where, headers, widths, right, [True] * len(headers))
-    for row in rows:
-        _print_row(where, row, widths, right, bold)
+    columns = list(zip(*every, strict=True))
+    widths = _fitted(columns, where.width - len(_GAP) * (len(columns) - 1))
+    if widths is None:
+        _print_paragraphs(where, head, rows)
+        return
+    for place, row in enumerate(every):
+        _print_row(where, row, widths, right, range(len(row)) if head and place == 0 else bold)
 
 
 def _fitted(columns: Sequence[Sequence[str]], spare: int) -> list[int] | None:
@@ -52,7 +59,7 @@ def _fitted(columns: Sequence[Sequence[str]], spare: int) -> list[int] | None:
 
 
 def _print_row(
-    where: Console, cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], bold: Sequence[bool]
+    where: Console, cells: Sequence[str], widths: Sequence[int], right: Collection[int], bold: Collection[int]
 ) -> None:
     wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     for number in range(max(map(len, wrapped))):
@@ -60,7 +67,8 @@ def _print_row(
         for place, (column, width) in enumerate(zip(wrapped, widths, strict=True)):
             part = column[number] if number < len(column) else ""
             line.append(_GAP if place else "")
-            line.append(part.rjust(width) if right[place] else part.ljust(width), "bold" if bold[place] else "")
+            style = "bold" if place in bold else ""
+            line.append(part.rjust(width) if place in right else part.ljust(width), style)
         line.rstrip()
         where.print(line, soft_wrap=True)
 
@@ -69,7 +77,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _print_paragraphs(where: Console, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_paragraphs(where: Console, headers: Sequence[str], rows: Rows) -> None:
     for number, row in enumerate(rows):
         if number and headers:
             where.print()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from p2p_labeldp.cli.output import (
     DataDir,
@@ -67,7 +66,7 @@ def command(
         print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})
         return
     console.print(f"Clusters of {found.sizes} users, {noise}; one label replaced; delta {rounded_up(found.delta)}.\n")
-    print_table(_table(found, epsilon))
+    _print_views(found, epsilon)
     console.print("\nWho sees what:")
     for row in rows_of(found):
         console.print(f"  {row.view:<12}  {row.who}: {row.sees}", soft_wrap=True)
@@ -110,12 +109,11 @@ def words(guarantee: Guarantee) -> str:
     return f"{likely}: the flip alone protects" if local is not None and epsilon >= 0.95 * local else likely
 
 
-def _table(found: Threats, epsilon: float) -> Table:
+def _print_views(found: Threats, epsilon: float) -> None:
     from p2p_labeldp.privacy.numbers import rounded_up
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("view", "epsilon", f"delta at {epsilon:g}", "anything seen, with another label, is"):
-        table.add_column(name)
-    for row in rows_of(found):
-        table.add_row(row.view, row.epsilon, rounded_up(found.deltas[row.view]), words(found.table[row.view]))
-    return table
+    rows = [
+        (row.view, row.epsilon, rounded_up(found.deltas[row.view]), words(found.table[row.view]))
+        for row in rows_of(found)
+    ]
+    print_table(("view", "epsilon", f"delta at {epsilon:g}", "anything seen, with another label, is"), rows)

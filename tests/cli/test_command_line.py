@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 import p2p_labeldp
 from p2p_labeldp.cli import app
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.tables import print_facts, print_table
 from p2p_labeldp.scenario import parse_scenario
 
 Command = Callable[..., tuple[int, str, str]]
@@ -60,35 +59,31 @@ def test_a_shell_completes_commands_scenarios_and_keys(words: str, found: str) -
 # Tables
 
 
-def printed(table: Table, width: int) -> str:
+def printed(width: int) -> str:
+    rows = (
+        ("eavesdropper", "2.197", "at most nine times as likely, plus delta: the flip alone protects"),
+        ("learner", "0.786", "at most 2.2 times as likely"),
+    )
     page = io.StringIO()
-    print_table(table, Console(width=width, file=page))
+    print_table(("view", "epsilon", "what anything seen says of it"), rows, where=Console(width=width, file=page))
     return page.getvalue()
-
-
-def example() -> Table:
-    table = Table("view", "epsilon", "what anything seen says of it")
-    table.add_row("eavesdropper", "2.197", "at most nine times as likely, plus delta: the flip alone protects")
-    table.add_row("learner", "0.786", "at most 2.2 times as likely")
-    return table
 
 
 @pytest.mark.parametrize("width", [12, 20, 40, 46, 60, 80, 200])
 def test_tables_never_break_inside_a_word(width: int) -> None:
-    words = set(printed(example(), 300).replace(":", "").split())
-    assert set(printed(example(), width).replace(":", "").split()) == words
+    words = set(printed(300).replace(":", "").split())
+    assert set(printed(width).replace(":", "").split()) == words
 
 
 @pytest.mark.parametrize("width", [20, 40, 46, 60, 80])
 def test_tables_keep_to_the_width_there_is(width: int) -> None:
-    assert max(map(len, printed(example(), width).splitlines())) <= width
+    assert max(map(len, printed(width).splitlines())) <= width
 
 
 def test_a_path_longer_than_the_line_is_left_whole_and_disturbs_no_other_line() -> None:
-    table = Table(show_header=False)
-    table.add_row("seconds", "three")
-    table.add_row("folder", "/a" * 50)
-    assert printed(table, 60).splitlines() == ["seconds  three", "folder   " + "/a" * 50]
+    page = io.StringIO()
+    print_facts((("seconds", "three"), ("folder", "/a" * 50)), Console(width=60, file=page))
+    assert page.getvalue().splitlines() == ["seconds  three", "folder   " + "/a" * 50]
 
 
 # Scenarios to begin with

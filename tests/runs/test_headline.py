@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from small import TWO_LABELS, sixty
 
-from p2p_labeldp.cli.summary import summary_table
-from p2p_labeldp.cli.tables import print_table
+from p2p_labeldp.cli.summary import summary_lines
+from p2p_labeldp.cli.tables import print_facts
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import Guarantee, Parameters, View, account
@@ -92,7 +92,7 @@ def test_terminal_page_and_attack_table_agree(tmp_path: Path) -> None:
     there = account(View.COALITION, parameters, cluster_size=found.cluster_size, colluders=found.colluders)
     assert attack.bound == there.get_delta(0.0).delta
     printed = io.StringIO()
-    print_table(summary_table(summary), Console(width=200, file=printed))
+    print_facts(summary_lines(summary), Console(width=200, file=printed))
     page = page_of(read_run(tmp_path / "run"), None)
     shown = page.tiles[0][0]
     who = f"the learner colluding with {found.colluders} users"
