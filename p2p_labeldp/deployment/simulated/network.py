@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import trio
 
 from p2p_labeldp.deployment.simulated.history import History
-from p2p_labeldp.deployment.simulated.plan import DETOUR
 from p2p_labeldp.network.addresses import Address
 
 WINDOW = 1 << 16  # bytes on their way or not yet read, after which a writer waits; the smallest of real kernels
@@ -70,7 +69,9 @@ class Weather:
     pieces: float = 0.0
     """Chance that what is written arrives in more than one piece."""
     detours: float = 0.0
-    """Chance that a connection takes a way that is ``DETOUR`` times as long."""
+    """Chance that a connection takes a longer way,"""
+    detour: float = 10.0
+    """which is so many times as long."""
 
 
 class Network:
@@ -114,7 +115,7 @@ class Network:
         return self.weather.latency + self.weather.jitter * self._chance.random()
 
     def path(self) -> float:
-        return DETOUR if self._chance.random() < self.weather.detours else 1.0
+        return self.weather.detour if self._chance.random() < self.weather.detours else 1.0
 
     def pieces(self, data: bytes) -> list[bytes]:
         if len(data) < 2 or self._chance.random() >= self.weather.pieces:

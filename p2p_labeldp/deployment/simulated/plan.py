@@ -17,6 +17,7 @@ from p2p_labeldp.scenario import Scenario, parse_scenario
 
 SINGLES = ("coordinator", "learner", "auditor")
 DETOUR = 10.0  # times as long as the usual way
+LONGEST = 0.5  # seconds that bytes take on any way: what is slower is a disaster
 KINDS = (
     "kill", "power", "freeze", "wipe", "gone", "late", "cut", "reset", "half_open", "slow_path", "slow_disk",
     "full_disk", "failing_disk", "clock_skew", "clock_jump", "flood",
@@ -70,6 +71,8 @@ class Plan:
     detours: float
     disasters: tuple[Disaster, ...]
     skews: tuple[tuple[str, float], ...]
+    detour: float = DETOUR
+    """How many times as long a detour is."""
 
     @property
     def names(self) -> list[str]:
@@ -86,7 +89,7 @@ class Plan:
     @property
     def slowest(self) -> float:
         """Seconds that bytes may take from one machine to another without any disaster."""
-        return (self.latency + self.jitter) * (DETOUR if self.detours else 1.0)
+        return (self.latency + self.jitter) * (self.detour if self.detours else 1.0)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -132,17 +135,19 @@ def draw(seed: int) -> Plan:
     ]
     settings += ["mechanism.epsilon=1.5"] if chance.random() < 0.15 else ["mechanism.alpha=0.2"]
     settings += ["defences.check_assignment=true"] if chance.random() < 0.15 else []
+    latency, jitter = chance.choice((0.0005, 0.005, 0.05)), chance.choice((0.0, 0.01, 0.2))
     plan = Plan(
         seed,
         hosts,
         awaited,
         tuple(settings),
-        latency=chance.choice((0.0005, 0.005, 0.05)),
-        jitter=chance.choice((0.0, 0.01, 0.2)),
+        latency,
+        jitter,
         pieces=chance.choice((0.0, 0.0, 0.3)),
         detours=chance.choice((0.0, 0.3)),
         disasters=(),
         skews=(),
+        detour=min(DETOUR, LONGEST / (latency + jitter)),
     )
     possible = [kind for kind in KINDS if chance.random() < (0.12 if kind in FINAL else 0.35)]
     if not possible:

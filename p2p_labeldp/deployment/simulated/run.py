@@ -67,7 +67,8 @@ class _Simulation:
         self.history = History()
         self.endings: dict[str, str] = {}
         chance = random.Random(f"network/{plan.seed}")
-        network = Network(self.history, chance, Weather(plan.latency, plan.jitter, plan.pieces, plan.detours))
+        weather = Weather(plan.latency, plan.jitter, plan.pieces, plan.detours, plan.detour)
+        network = Network(self.history, chance, weather)
         self.fleet = Fleet(network, Meetings(), self.history, {})
         self.scene = Scene(plan, self.fleet)
         base = study(plan)

@@ -167,7 +167,9 @@ def _reports_hold(reports: dict[str, Any], summary: dict[str, Any], expected: _E
 
 def _too_late(ending: str, plan: Plan) -> bool:
     """Whether a host was told that it came too late, as one may that is as slow to reach as this."""
-    return TRIPS * plan.slowest > plan.scenario.deployment.settle and any(words in ending for words in LATE)
+    deployment = plan.scenario.deployment
+    patience = deployment.away_limit if plan.awaited else deployment.settle
+    return TRIPS * plan.slowest > patience and any(words in ending for words in LATE)
 
 
 def _guarantee_holds(summary: dict[str, Any], expected: _Expected) -> Iterator[str]:
