@@ -10,6 +10,10 @@ what they are answered, may stand behind the end of its round, and is checked fo
 
 A message that its receiver refused does not count, provided the trace shows the refusal. What is said by or to
 the missing still counts as said, unless it was refused as a duplicate: they are refused for being late.
+
+A host of a deployment that is lost for good may have said things that reached others, and not the trace: what follows
+from them stands there without its cause. Where hosts stayed away such a cause is taken as said, if it would be one of
+the missing's, and noted as lacking; whatever else is wrong is a violation.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class _Member:
 
 
 @dataclass(slots=True)
-class _Turn:
+class Turn:
     """What one user did in one round."""
 
     began: float  # when the message that lets her begin was sent
@@ -83,9 +87,13 @@ class Checker:
         missing: Iterable[int] = (),
         withheld: Iterable[int] = (),
         wall_clock: bool = False,
+        away: bool = False,
     ) -> None:
+        """``away`` says that hosts stayed away."""
         self.users = users
         self.violations: list[Violation] = []
+        self.lacking: list[Violation] = []
+        """Effects whose cause the trace lacks, which hosts that stayed away explains."""
         self.explained: dict[str, Counter[str]] = defaultdict(Counter)
         """By kind of adversary, how often its parties broke each invariant."""
         self.kinds: Counter[str] = Counter()
@@ -106,12 +114,13 @@ class Checker:
         self._clusters = None if clusters is None else clusters.tolist()
         self._missing = frozenset(missing)
         self._withheld = frozenset(withheld)
+        self._away = away
         self._greeted: set[int] = set()
         self._members: dict[int, _Member] = {}
         self._rosters: dict[int, list[int]] = {}
         self._round = 0
         # By round, those that are over as well while someone may be late; noisy labels by the round of their flip.
-        self._turns: dict[int, dict[int, _Turn]] = defaultdict(dict)
+        self._turns: dict[int, dict[int, Turn]] = defaultdict(dict)
         self._noisy: dict[int, dict[int, int]] = defaultdict(dict)
         self._listed = np.zeros(0, dtype=np.bool_)  # who counts in this round, as far as the close has been told
         self._host_told = 0  # of how many rounds the host knows that they are closed
@@ -134,7 +143,10 @@ class Checker:
             if not fault or self._still_said(event, fault):
                 self.checks[event.kind](self, event, *event.fields)
         except Broken as broken:
-            self._note(broken.invariant, event.position, f"{event}: {broken}", event.sender)
+            if self._explained_by_away(event):
+                self._lack(event, broken.invariant, str(broken))
+            else:
+                self._note(broken.invariant, event.position, f"{event}: {broken}", event.sender)
 
     def finish(self) -> None:
         """Check that nothing is missing."""
@@ -161,11 +173,35 @@ class Checker:
     def add(self, found: Iterable[Violation]) -> None:
         """Note violations, or count them where they were to be expected of their party."""
         for each in found:
+            if each.cause_of is not None and self._may_lack(each.cause_of):
+                self.lacking.append(each)
+                continue
             kind = self.suspects.get(each.party) if type(each.party) is int else None
             if kind is None:
                 self.violations.append(each)
             else:
                 self.explained[kind][each.invariant] += 1
+
+    def _follows(self, holds: bool, event: Event, invariant: str, detail: str, cause_of: int) -> None:
+        """Require what holds if a message of ``cause_of`` is on record; it may be lacking."""
+        if not holds and self._may_lack(cause_of):
+            self._lack(event, invariant, detail)
+        else:
+            require(holds, invariant, detail)
+
+    def _may_lack(self, user: int) -> bool:
+        return self._away and user in self._missing
+
+    def _lack(self, event: Event, invariant: str, detail: str) -> None:
+        self.lacking.append(Violation(invariant, event.position, f"{event}: {detail}", event.sender))
+
+    def _explained_by_away(self, event: Event) -> bool:
+        """Whether whatever is wrong with a message may be that others before it are not on record."""
+        return False
+
+    def _source(self, user: int, turn: Turn) -> int:
+        """Who tells a user the label that she got."""
+        return turn.peer
 
     def _place(self, event: Event) -> None:
         require(type(event.number) is int and type(event.time) is float, "shape", "not a record of a message")
@@ -189,7 +225,7 @@ class Checker:
         assert member is not None
         return member
 
-    def _turn(self, user: int, round_: int, invariant: str, may_be_late: bool) -> _Turn:
+    def _turn(self, user: int, round_: int, invariant: str, may_be_late: bool) -> Turn:
         in_time = round_ == self._round or (may_be_late and 0 <= round_ < self._round)
         require(in_time, invariant, f"round {round_} during round {self._round}")
         turn = self._turns[round_].get(user)
@@ -229,9 +265,8 @@ class Checker:
         known = self._rosters.setdefault(cluster, [])
         require(first == len(known), "rosters", f"begins at place {first}, not {len(known)}")
         for user in struct.unpack(f"<{len(members) // 8}q", members):
-            member = self._members.get(user)
-            require(member is not None, "rosters", f"lists user {user}, who did not say hello")
-            assert member is not None
+            self._follows(user in self._members, event, "rosters", f"lists user {user}, who did not say hello", user)
+            member = self._members.setdefault(user, _Member())
             require(member.place < 0, "rosters", f"lists user {user} again")
             require(not known or user > known[-1], "rosters", f"lists user {user} out of order")
             if self._clusters is not None:
@@ -248,7 +283,7 @@ class Checker:
         fits = (cluster, place) == (member.cluster, member.place)
         require(fits, "assigned_once", f"place {place} of cluster {cluster} is not hers")
         member.assigned = True
-        self._turns[0][event.receiver] = _Turn(event.time)
+        self._turns[0][event.receiver] = Turn(event.time)
 
     def _next_round(self, event: Event, round_: int, release: bool) -> None:
         open_round = 0 < round_ == self._round < self._parameters.rounds
@@ -259,7 +294,7 @@ class Checker:
             return
         self._rostered(event.receiver, "rounds")
         require(event.receiver not in self._turns[round_], "rounds", "was told before")
-        self._turns[round_][event.receiver] = _Turn(event.time)
+        self._turns[round_][event.receiver] = Turn(event.time)
         self._releases(event, round_ - 1, release)
 
     def _tell_host(self, closed: int, release: bool, invariant: str) -> None:
@@ -293,6 +328,9 @@ class Checker:
     def _answer(self, event: Event, round_: int, label: int) -> None:
         may_be_late = event.receiver in self._missing
         asker = self._turn(event.receiver, round_, "answer_follows_ask", may_be_late)
+        if asker.peer < 0 and self._may_lack(event.receiver):
+            self._lack(event, "answer_follows_ask", "the receiver did not ask the sender")
+            asker.peer, asker.asked_at = event.sender, event.time
         require(asker.peer == event.sender, "answer_follows_ask", "the receiver did not ask the sender")
         require(asker.answer < 0, "answer_follows_ask", "the receiver has her answer")
         require(0 <= label < self._parameters.labels, "shape", f"label {label}")
@@ -312,7 +350,9 @@ class Checker:
         turn = self._turn(event.sender, round_, "report_is_answer", True)
         require(not turn.reported, "reported_once", "reports again")
         require(turn.released_at >= 0, "report_after_close", f"was not told that she may report in round {round_}")
-        require(turn.answer == label, "report_is_answer", f"reports {label}, but was answered {turn.answer}")
+        right = turn.answer == label
+        source = self._source(event.sender, turn) if turn.answer < 0 else -1
+        self._follows(right, event, "report_is_answer", f"reports {label}, but was answered {turn.answer}", source)
         self._timing.follows(event, turn.released_at, "the close", late=round_ + 1 < self._round)
         turn.reported = True
         if self._taken:
@@ -324,8 +364,9 @@ class Checker:
         takes_part, late = self._takes_part(event.sender), round_ < self._round
         require(takes_part or outcome == "abstained", "abstaining", f"{outcome} in a cluster below the minimum")
         if takes_part:
-            known = outcome in ("reported", "dropped") and turn.answer >= 0
-            require(known, "done_once", f"says {outcome}, but her answer is {turn.answer}")
+            source, wrong = self._source(event.sender, turn), f"says {outcome}, but her answer is {turn.answer}"
+            require(outcome in ("reported", "dropped"), "done_once", wrong)
+            self._follows(turn.answer >= 0, event, "done_once", wrong, source)
             self._timing.follows(event, turn.answered_at, "her answer", late)
             self._expected.kept(event.sender, round_, outcome == "reported")
             self.sample.keep(outcome == "reported")
@@ -353,13 +394,13 @@ class Checker:
             self._timing.after_closing(event)
         self._listed = np.concatenate([self._listed, bits])
         if len(self._listed) == self.users:
-            self._end_round(round_, waiting)
+            self._end_round(event, round_, waiting)
 
     def _said(self, user: int, round_: int) -> str:
         turn = self._turns[round_].get(user)
         return "" if turn is None else turn.said
 
-    def _end_round(self, round_: int, waiting: list[int]) -> None:
+    def _end_round(self, event: Event, round_: int, waiting: list[int]) -> None:
         listed, self._listed = self._listed, self._listed[:0]
         self.announced.append(int(listed.sum()))
         self._round += 1
@@ -375,13 +416,13 @@ class Checker:
                 self._noisy.clear()
         unexplained = [user for user in waiting if user not in self._missing]
         require(not unexplained, "closed", f"user {unexplained[0] if unexplained else 0} is not done")
-        self._require_listed(listed, round_)
+        self._require_listed(event, listed, round_)
 
-    def _require_listed(self, listed: NDArray[np.bool_], round_: int) -> None:
+    def _require_listed(self, event: Event, listed: NDArray[np.bool_], round_: int) -> None:
         """Those count who said that they would report; of the missing it may have come too late, or not at all."""
         would = {user for user in self._members if self._said(user, round_) == "reported"}
-        strangers = [user for user in np.flatnonzero(listed).tolist() if user not in would]
-        require(not strangers, "closed", f"user {strangers[0] if strangers else 0} counts, but would not report")
+        for user in np.flatnonzero(listed).tolist():
+            self._follows(user in would, event, "closed", f"user {user} counts, but would not report", user)
         left_out: dict[bool, list[int]] = {True: [], False: []}
         for user in sorted(would - self._missing):
             if self._members[user].cluster in self._withheld:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from p2p_labeldp.audit.invariants import RULES, Checker, checks_of
+from p2p_labeldp.audit.invariants import RULES, Checker, Turn, checks_of
 from p2p_labeldp.audit.rules import INVARIANTS, require
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import SeededCoins
@@ -92,6 +92,20 @@ class MixedChecker(Checker):
         self._attempts: dict[tuple[int, int, int], _Attempt] = {}
         self._stopped: dict[tuple[int, int], float] = {}  # (round, cluster): when it was told to abstain
         self._ended: dict[tuple[int, int], int] = {}  # how many attempts of it are over
+
+    def _source(self, user: int, turn: Turn) -> int:
+        """Any member of her cluster: a label comes about with the help of all of them."""
+        return next((member for member in self._rosters[self._members[user].cluster] if self._may_lack(member)), -1)
+
+    def _explained_by_away(self, event: Event) -> bool:
+        """Of an attempt whose members were at hosts that stayed away others cannot be told to be wrong."""
+        if event.kind not in _RULES:
+            return False
+        if event.sender == COORDINATOR:
+            cluster = event.fields[1]
+        else:
+            cluster = self._members[event.sender].cluster if event.sender in self._members else -1
+        return any(self._may_lack(member) for member in self._rosters.get(cluster, ()))
 
     # Who takes part.
 
@@ -383,8 +397,8 @@ class MixedChecker(Checker):
         secret = self._secrets.of(Secret.SEAL, round_, attempt, user)
         return expanded(b"looks", secret, TOKEN * (step + 1))[TOKEN * step :]
 
-    def _end_round(self, round_: int, waiting: list[int]) -> None:
-        super()._end_round(round_, waiting)
+    def _end_round(self, event: Event, round_: int, waiting: list[int]) -> None:
+        super()._end_round(event, round_, waiting)
         if not self._missing:
             self._attempts = {name: state for name, state in self._attempts.items() if name[0] == round_}
 

@@ -66,9 +66,8 @@ def refused_positions(
         route = _refused_route(event)
         candidates = waiting[route]
         if not candidates:
-            wrong.append(
-                Violation("refusals", event.position, f"{event}: names no message that was sent", event.sender)
-            )
+            detail = f"{event}: names no message that was sent"
+            wrong.append(Violation("refusals", event.position, detail, event.sender, cause_of=route[0]))
             continue
         if network is not None:
             timely = [m for m in candidates if _comes_up(m, event.time, begun[event.sender], network)]

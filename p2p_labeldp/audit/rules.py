@@ -44,6 +44,8 @@ class Violation:
     detail: str
     party: int | None = None
     """Who sent it, or lacks something at the end."""
+    cause_of: int | None = None
+    """Whose message is not on record, where that is what is wrong."""
 
     def __str__(self) -> str:
         where = "at the end" if self.position is None else f"at message {self.position}"

@@ -44,6 +44,8 @@ class RunAudit:
     """How many were checked."""
     away: tuple[str, ...] = ()
     """Hosts of a deployment that stayed away: what they last said may have reached others, and not the trace."""
+    lacking: list[Violation] = field(default_factory=list)
+    """Effects of what those hosts said that is not on record; nothing else is wrong with them."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ def audit_runs(
     return Audit(audits, fit_tests(pooled, runs[0].parameters), family_wise_error)
 
 
+def audit_trace(path: Path, suspects: Mapping[int, str]) -> RunAudit:
+    """The invariants of one run's trace alone."""
+    return _audit_run(RecordedRun.read(path), suspects)[0]
+
+
 def _require_poolable(runs: list[RecordedRun]) -> None:
     """Pooling needs one distribution and independent coins."""
     seeds: dict[int, Path] = {}
@@ -127,6 +134,7 @@ def _audit_run(run: RecordedRun, suspects: Mapping[int, str]) -> tuple[RunAudit,
         invariants=len(MIXED_INVARIANTS if run.parameters.exchange == Exchange.MIXED else INVARIANTS),
         away=tuple(map(str, run.summary.get("missing_hosts") or ())),
         violations=violations[:MAX_VIOLATIONS],
+        lacking=checker.lacking,
         suspects=suspects,
         explained={kind: dict(counts) for kind, counts in checker.explained.items()},
     )
@@ -152,6 +160,7 @@ def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, s
         missing=run.summary["missing"],
         withheld=run.summary.get("withheld", ()),
         wall_clock=run.trace.wall_clock,
+        away=_away(run),
     )
     checker.suspects = suspects
     if isinstance(checker, MixedChecker):
@@ -160,6 +169,11 @@ def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, s
         checker.feed(event, refused.get(event.position, ""))
     checker.finish()
     return checker
+
+
+def _away(run: RecordedRun) -> bool:
+    """Whether hosts of a deployment stayed away, so that the trace may lack what they said last."""
+    return run.trace.wall_clock and bool(run.summary.get("missing_hosts"))
 
 
 def _taken(run: RecordedRun) -> list[dict[int, int]]:
@@ -185,7 +199,8 @@ def _compare_with_summary(run: RecordedRun, checker: Checker) -> None:
     unheard = run.users - checker.present + sum(checker.present - sum(counts.values()) for counts in outcomes)
     # Someone is missing too who counts, and whose report came too late, or never.
     unheard += sum(checker.announced) - sum(len(users) for users, _ in run.reports)
-    if len(run.summary["missing"]) > unheard:
+    # Of a lost host all users are missing, though nobody knows whether anything of theirs is.
+    if len(run.summary["missing"]) > unheard and not _away(run):
         found.append(f"{len(run.summary['missing'])} users are missing, but the others' words leave room for {unheard}")
     ascending = all((np.diff(users) > 0).all() for users, _ in run.reports)
     if not ascending or noisy_sha256(run.reports) != run.summary["noisy_sha256"]:
@@ -197,15 +212,17 @@ def _compare_with_reports(run: RecordedRun, checker: Checker) -> None:
     """The learner took what was reported, except what a missing user may have sent too late."""
     missing = frozenset(run.summary["missing"])
     found = []
+
+    def note(what: str, user: int, cause_of: int | None = None) -> None:
+        found.append(Violation("summary", None, f"reports.npz has {what}", user, cause_of))
+
     for round_, (taken, sent) in enumerate(zip(_taken(run), checker.reports, strict=True)):
         for user, label in taken.items():
             if sent.get(user) != label:
-                found.append(
-                    (f"label {label} of user {user} in round {round_}, but the trace has {sent.get(user)}", user)
-                )
+                what = f"label {label} of user {user} in round {round_}, but the trace has {sent.get(user)}"
+                note(what, user, None if user in sent else user)
         for user, label in sent.items():
             if not (user in taken or user in missing):
-                found.append((f"no label of user {user} in round {round_}, but the trace has {label}", user))
-    unexpected = [each for each in found if each[1] not in checker.suspects]
-    few = [*(each for each in found if each[1] in checker.suspects), *unexpected[:MAX_VIOLATIONS]]
-    checker.add(Violation("summary", None, f"reports.npz has {what}", user) for what, user in few)
+                note(f"no label of user {user} in round {round_}, but the trace has {label}", user)
+    unexpected = [each for each in found if each.party not in checker.suspects]
+    checker.add([*(each for each in found if each.party in checker.suspects), *unexpected[:MAX_VIOLATIONS]])

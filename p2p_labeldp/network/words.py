@@ -24,7 +24,7 @@ def why(error: BaseException) -> str:
         return error.verify_message
     if isinstance(error, ssl.SSLEOFError):
         return "the connection was cut"
-    if isinstance(error, ssl.SSLError) and error.reason:
+    if isinstance(error, ssl.SSLError) and getattr(error, "reason", None):  # Python's own have none
         return error.reason.lower().replace("_", " ")
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

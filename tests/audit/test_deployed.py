@@ -143,6 +143,46 @@ def test_a_report_that_the_learner_lost_is_missed(deployed: Callable[..., Path],
     ]
 
 
+def lose_a_host(folder: Path, runs: SimpleNamespace, users: range, kept: int) -> None:
+    """Of a host's users so many records reached the trace, and then it was lost for good."""
+    header, records = runs.read(folder)
+    theirs = [record for record in records if record[2] in users]
+    records = [record for record in records if record[2] not in users or record in theirs[:kept]]
+    runs.write(folder, header, runs.timed_anew(records))
+    counts = Counter(record[4][0] for record in records)
+    runs.edit_summary(folder, missing=list(users), missing_hosts=["users-1"], messages_by_kind=counts)
+
+
+@pytest.mark.parametrize("kept", [0, 15, 30, 45])
+def test_effects_of_a_lost_hosts_messages_are_told_from_messages_that_have_no_cause(
+    kept: int, deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
+) -> None:
+    """What the lost host said reached others and not the trace: lacking, and no violation. Of others it is one."""
+    folder = deployed("data.users=60")
+    lose_a_host(folder, runs, range(20), kept)
+    found = audit_runs([folder]).runs[0]
+    assert found.violations == []
+    assert {each.invariant for each in found.lacking} >= {"answer_follows_ask", "done_once", "report_is_answer"}
+    header, records = runs.read(folder)
+    ask = next(place for place, record in enumerate(records) if record[4][0] == "ask" and min(record[2:4]) >= 20)
+    peer = records.pop(ask)[3]
+    runs.write(folder, header, runs.timed_anew(records))
+    runs.edit_summary(folder, messages_by_kind=Counter(record[4][0] for record in records))
+    (violation, *_) = audit_runs([folder]).runs[0].violations
+    assert (violation.invariant, violation.party) == ("answer_follows_ask", peer)
+
+
+def test_without_a_lost_host_what_is_lacking_is_a_violation(
+    deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
+) -> None:
+    folder = deployed("data.users=60")
+    lose_a_host(folder, runs, range(20), 15)
+    runs.edit_summary(folder, missing_hosts=[])
+    found = audit_runs([folder]).runs[0]
+    assert found.lacking == []
+    assert found.violations
+
+
 @pytest.mark.parametrize(
     ("header", "summary", "words"),
     [

@@ -126,6 +126,16 @@ def test_a_host_that_comes_too_late_is_told_so_though_it_was_admitted_in_time() 
     assert outcome.endings["users-1"] == outcome.endings["coordinator"] == "done"
 
 
+def test_an_audit_tells_what_a_lost_host_said_from_what_nobody_said() -> None:
+    """It asked and answered, and nothing of that had reached the auditor when it was lost for good."""
+    outcome = after(
+        Disaster("cut", "users-2", seconds=60.0, others=("auditor",)),
+        Disaster("gone", "users-2", event="sends", count=7, seconds=math.inf),
+    )
+    assert outcome.endings["learner"] == "done"
+    assert outcome.lacking > 0
+
+
 def test_nobody_waits_for_a_coordinator_to_whom_no_host_came() -> None:
     outcome = after(*(Disaster("gone", name, seconds=math.inf) for name in CALM.host_names))
     assert all("no user host came within 15 seconds" in outcome.endings[name] for name in CALM.names[:3])

@@ -15,15 +15,25 @@ import trio
 from p2p_labeldp.deployment.simulated import clockwork
 from p2p_labeldp.deployment.simulated.disk import Disk
 from p2p_labeldp.deployment.simulated.history import History
-from p2p_labeldp.deployment.simulated.machine import Fleet, Machine
+from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
 from p2p_labeldp.deployment.simulated.meeting import Meetings
-from p2p_labeldp.deployment.simulated.network import Network, Weather
+from p2p_labeldp.deployment.simulated.network import Cut, Network, Weather
 from p2p_labeldp.deployment.simulated.papers import papers
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.network.credentials import Credentials
 
 Claim = Callable[[World, World, str], Awaitable[None]]
 """(one node's world, another's, the address of the first)."""
+
+
+def two_machines(folder: Path) -> tuple[Fleet, list[Process]]:
+    history = History()
+    fleet = Fleet(Network(history, random.Random(0), Weather(0.01)), Meetings(), history, {})
+    processes = []
+    for number, name in enumerate(("learner", "users-1")):
+        disk = Disk(folder, random.Random(1))
+        processes.append(Machine(fleet, name, f"10.0.0.{number + 1}", disk, "worlds").boot())
+    return fleet, processes
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -33,12 +43,7 @@ def in_a_world(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Clai
             await claim(World(), World(), "127.0.0.1")
 
     async def simulated(claim: Claim) -> None:
-        history = History()
-        fleet = Fleet(Network(history, random.Random(0), Weather(0.01)), Meetings(), history, {})
-        processes = []
-        for number, name in enumerate(("learner", "users-1")):
-            disk = Disk(tmp_path, random.Random(1))
-            processes.append(Machine(fleet, name, f"10.0.0.{number + 1}", disk, "worlds").boot())
+        fleet, processes = two_machines(tmp_path)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fleet.network.pump)
             with trio.fail_after(600):
@@ -75,6 +80,29 @@ def test_bytes_arrive_in_order_and_then_the_end(in_a_world: Callable[[Claim], No
             assert one.sockets.origin_of(mine)[0].rpartition(".")[0] == host.rpartition(".")[0]
 
     in_a_world(claim)
+
+
+def test_bytes_keep_their_order_over_a_cut_that_catches_some_of_them_on_their_way(tmp_path: Path) -> None:
+    async def simulated() -> None:
+        fleet, (one, other) = two_machines(tmp_path)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fleet.network.pump)
+            async with connected(one.world, other.world, "10.0.0.1") as (mine, theirs, _):
+                await theirs.send_all(b"before")
+                fleet.network.cuts.append(Cut(frozenset(["users-1"]), frozenset(["learner"])))
+                await theirs.send_all(b"during")
+                await trio.sleep(1)
+                fleet.network.cuts.clear()
+                fleet.network.mended()
+                await theirs.send_all(b"after")
+                await theirs.aclose()
+                found = b""
+                while part := await mine.receive_some(100):
+                    found += part
+                assert found == b"beforeduringafter"
+            nursery.cancel_scope.cancel()
+
+    clockwork.run(simulated, seed=0)
 
 
 def test_where_nobody_listens_a_connection_is_refused(in_a_world: Callable[[Claim], None]) -> None:

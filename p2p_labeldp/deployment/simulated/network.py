@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import heapq
 import random
+from bisect import insort
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 
 import trio
@@ -185,7 +187,9 @@ class End(trio.abc.Stream):
         self._network = connection.network
         self._busy = 0.0  # until when the last piece leaves, on a slow path
         self._due = 0.0  # when it arrives, so that none overtakes it
-        self._waiting: deque[bytes | None] = deque()  # lost on a cut path, to be sent again; None is the end
+        self._sent = 0  # pieces
+        # Lost on a cut path, to be sent again: (number, piece), in the order of numbers; a piece of None is the end.
+        self._waiting: list[tuple[int, bytes | None]] = []
         self._load = 0  # bytes sent from here that nobody has read
         self._room = trio.Event()
         self._buffer = bytearray()
@@ -270,9 +274,9 @@ class End(trio.abc.Stream):
     def mended(self) -> None:
         """The path from here is whole again."""
         if self._waiting and self._network.passes(self.machine.name, self.other.machine.name):
-            waiting, self._waiting = self._waiting, deque()
-            for piece in waiting:
-                self._send(piece)
+            waiting, self._waiting = self._waiting, []
+            for number, piece in waiting:
+                self._send_again(number, piece)
 
     def _require(self) -> None:
         if self.gone:
@@ -285,23 +289,31 @@ class End(trio.abc.Stream):
         self._room.set()
 
     def _send(self, piece: bytes | None) -> None:
+        self._sent += 1
+        self._send_again(self._sent, piece)
+
+    def _wait(self, number: int, piece: bytes | None) -> None:
+        """What was sent before the cut and is lost in it comes before what was sent later."""
+        insort(self._waiting, (number, piece), key=itemgetter(0))
+
+    def _send_again(self, number: int, piece: bytes | None) -> None:
         network, names = self._network, (self.machine.name, self.other.machine.name)
         if self._waiting or not network.passes(*names):
-            self._waiting.append(piece)
+            self._wait(number, piece)
             return
         now = trio.current_time()
         rate = network.slowed.get(names)
         self._busy = max(self._busy, now) + (len(piece or b"") / rate if rate else 0.0)
         self._due = max(self._due, self._busy + self.connection.slower * network.delay())
-        network.later(self._due - now, lambda: self._arrive(piece))
+        network.later(self._due - now, lambda: self._arrive(number, piece))
 
-    def _arrive(self, piece: bytes | None) -> None:
+    def _arrive(self, number: int, piece: bytes | None) -> None:
         other, network = self.other, self._network
         if (now := trio.current_time()) < self.held_until:
-            network.later(self.held_until - now, lambda: self._arrive(piece))
+            network.later(self.held_until - now, lambda: self._arrive(number, piece))
             return
         if self._waiting or not network.passes(self.machine.name, other.machine.name):
-            self._waiting.append(piece)  # cut while it was on its way
+            self._wait(number, piece)  # cut while it was on its way
             return
         if other.gone:
             if other.machine.powered and not self.gone:

@@ -26,3 +26,5 @@ class Outcome:
     """Bytes of each machine's."""
     complete: bool = False
     """Whether the learner has every report."""
+    lacking: int = 0
+    """Effects in the trace of messages that never reached it, since their hosts were lost."""

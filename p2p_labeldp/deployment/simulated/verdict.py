@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.audit.folder import TRACE
+from p2p_labeldp.audit.runs import audit_trace
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
 from p2p_labeldp.deployment.simulated.outcome import Outcome
@@ -65,7 +68,7 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
     expected = _Expected.of(scene, watch, summary)
     for what in (*_reports_hold(reports, summary, expected), *_guarantee_holds(summary, expected)):
         fail(what)
-    for what in _nobody_blamed(summary, scene, expected):
+    for what in (*_nobody_blamed(summary, scene, expected), *_trace_holds(outcome, root, scene, expected)):
         fail(what)
     if summary["seconds"] < 0:
         fail(f"the run took {summary['seconds']} seconds")
@@ -163,6 +166,19 @@ def _reports_hold(reports: dict[str, Any], summary: dict[str, Any], expected: _E
     for cluster in held:
         if expected.scenario.mechanism.rounds == 1 and any(int(expected.clusters[user]) == cluster for _, user in came):
             yield f"cluster {cluster} was withheld and reported"
+
+
+def _trace_holds(outcome: Outcome, root: Path, scene: Scene, expected: _Expected) -> Iterator[str]:
+    """The auditor's trace beside the learner's results is one that ``p2p-labeldp audit`` has nothing against."""
+    trace, folder = root / "auditor" / "results" / TRACE, root / "learner" / "results"
+    if not trace.exists():
+        return
+    shutil.copy(trace, folder / TRACE)
+    suspects = {user: "flood" for user, host in expected.holders.items() if host in scene.traitors}
+    audit = audit_trace(folder, suspects)
+    outcome.lacking = len(audit.lacking)
+    for violation in audit.violations[:3]:
+        yield f"the trace does not hold: {violation}"
 
 
 def _too_late(ending: str, plan: Plan) -> bool:
