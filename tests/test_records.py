@@ -32,6 +32,7 @@ from p2p_labeldp.network import faults
 from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, Fault
 from p2p_labeldp.reporting import drawn, words
+from p2p_labeldp.runs.execute import RUNS
 from p2p_labeldp.scenario import (
     ADVERSARIES,
     DATA_SETS,
@@ -244,8 +245,9 @@ def test_every_fault_has_its_rule_and_is_described() -> None:
 # Engines
 
 
-def test_every_engine_has_its_record() -> None:
+def test_every_engine_has_its_record_and_is_run() -> None:
     assert_complete(ENGINES, Engine)
+    assert_complete(RUNS, Engine)
 
 
 # Scenarios

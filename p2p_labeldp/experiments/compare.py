@@ -25,7 +25,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Plan
 from p2p_labeldp.experiments.sweeps.plan import seeded
 from p2p_labeldp.privacy import View
-from p2p_labeldp.scenario import MECHANISMS, Scenario, check_override
+from p2p_labeldp.scenario import MECHANISMS, Engine, Scenario, check_override
 
 AS_PRINTED = "as_printed"
 COMPARED = (
@@ -152,7 +152,7 @@ def comparison(
     between = dict.fromkeys(key for each in named for key in each if key not in (KIND, EPSILON, COUNT))
     keys = (KIND, *between, EPSILON, *((COUNT,) if counts else ()))
     settings = tuple(tuple(each.get(key) for key in keys) for each in named)
-    plan = Plan(seeded(scenario, "a comparison"), keys, settings, trials, "vectorized", None, paired)
+    plan = Plan(seeded(scenario, "a comparison"), keys, settings, trials, Engine.VECTORIZED, None, paired)
     plan.require_installed()
     for setting in range(len(settings)):
         plan.scenario_of(setting)

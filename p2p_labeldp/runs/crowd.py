@@ -42,7 +42,7 @@ from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import stated, write_manifest, write_summary
 from p2p_labeldp.runs.spool import PIECE, Spool, spool_bytes
 from p2p_labeldp.runs.summary import Sizes, Summary, Worker
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import Engine, Scenario
 
 UNLEARNED = "nobody holds everyone's features, so nothing was learned"
 REPORT_BYTES = 24  # in reports.npz: round, user and label
@@ -86,7 +86,7 @@ def run_crowd(
         clusters=len(sizes),
         reports=sum(reported),
         messages=0,
-        engine="vectorized",
+        engine=Engine.VECTORIZED.value,
         noisy_sha256=digest,
         accuracy_reason=UNLEARNED,
         privacy=table,
@@ -109,7 +109,7 @@ def run_crowd(
             folder,
             scenario,
             packages=("distributed",),
-            engine="vectorized",
+            engine=Engine.VECTORIZED.value,
             hosting=None,
             assignment_sha256=found.assignment.hexdigest(),
             labels=crowd.labels,

@@ -22,7 +22,16 @@ from p2p_labeldp.engines.split import Record as WorkRecord
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import learned_prior, require_model
-from p2p_labeldp.mechanisms import Coins, Holder, Randomness, make_coins, randomness_of, require_installed
+from p2p_labeldp.mechanisms import (
+    Coins,
+    Holder,
+    Plan,
+    PriorOf,
+    Randomness,
+    make_coins,
+    randomness_of,
+    require_installed,
+)
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Exchange, Parameters, View, account
 from p2p_labeldp.protocol.auditor import BATCH, Record
@@ -31,7 +40,7 @@ from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, colluders_by_size, guarantees
 from p2p_labeldp.runs.resolve import Resolved
-from p2p_labeldp.scenario import MECHANISMS, Engine, Hosting, Scenario
+from p2p_labeldp.scenario import ENGINES, MECHANISMS, Engine, Hosting, Scenario
 from p2p_labeldp.streams import Purpose
 
 Progress = Callable[[str, int, int], None]
@@ -39,6 +48,10 @@ Progress = Callable[[str, int, int], None]
 
 Prepare = Callable[[Simulation], None]
 """Puts other roles in place of honest ones before the actors start."""
+
+
+OnArrays = Callable[[Population, Plan, Coins, Randomness, PriorOf], Outcome]
+"""An engine without messages."""
 
 
 class Observer(Protocol):
@@ -84,8 +97,9 @@ class Executed:
 
 def refuse_split(scenario: Scenario, engine: str) -> None:
     """Raise RequestError where a run cannot be split over workers."""
-    if engine != Engine.VECTORIZED:
-        raise RequestError(f"--dask is not allowed with --engine {engine}; it must be vectorized")
+    if not ENGINES[Engine(engine)].splits:
+        can = " or ".join(each for each, record in ENGINES.items() if record.splits)
+        raise RequestError(f"--dask is not allowed with --engine {engine}; it must be {can}")
     if scenario.adversaries:
         raise RequestError("--dask is not allowed with adversaries; run them in one process")
     if not MECHANISMS[scenario.mechanism.kind].rounds:
@@ -106,52 +120,75 @@ def workers_at(dask: str | None) -> Iterator[Workers | None]:
         yield DaskWorkers(client, dask)
 
 
-def execute(
-    resolved: Resolved,
-    dataset: Dataset,
-    clusters: ClusterPlan,
-    engine: str,
-    hosting: str,
-    folder: RunFolder | None,
-    workers: Workers | None,
-    prepare: Prepare | None,
-    tell: Progress,
-    observer: Observer | None = None,
-) -> Executed:
-    """Run the exchange; with a folder, its trace is written there as it happens."""
-    scenario = resolved.scenario
-    population = Population(dataset.features, dataset.labels, clusters)
-    coins = make_coins(scenario.coins.source, scenario.coins.seed)
-    faults = faults_of(scenario, len(dataset.labels))
-    done = Executed(resolved, dataset, population, coins, Outcome(dataset.labels, []))
-    if engine == Engine.ACTORS:
-        simulation = _simulation(done, faults, hosting, folder, tell, observer)
-        if scenario.defences.check_assignment:
-            simulation.coordinator.centres = clusters.centres
-        assignments = install(simulation, scenario)
-        if prepare is not None:
-            prepare(simulation)
-        if observer is not None:
-            everyone = Outcome(np.asarray(clusters(np.arange(len(dataset.labels)), dataset.features)), [])
-            planned = dataclasses.replace(done, outcome=everyone, assignments=assignments)
-            expected = circumstances(resolved, everyone, assignments, replaced=prepare is not None)
-            observer.planned(planned, guarantees(resolved.plan, expected))
-        outcome = simulation.run()
-        silent = frozenset(
-            p.victim for p in assignments if p.victim is not None and not simulation.users[p.victim].flipped
-        )
-        return dataclasses.replace(done, outcome=outcome, assignments=assignments, silent=silent)
-    tell("exchange", 0, 0)
-    record: WorkRecord | None = None
-    if workers is None:
-        outcome = done.again()
-    else:
-        outcome, record = run_split(population, resolved.plan.parameters, coins, workers, tell=tell)
-    if faults is not None:
-        unused = "the scenario's faults were left out: the vectorized engine sends no messages"
-        outcome = dataclasses.replace(outcome, warnings=[unused])
-    assignments = assign(scenario, len(dataset.labels))
-    return dataclasses.replace(done, outcome=outcome, assignments=assignments, record=record)
+@dataclass(frozen=True)
+class Setting:
+    """How an exchange is to be run, besides what the scenario says; not every engine reads all of it."""
+
+    engine: Engine
+    hosting: str
+    clusters: ClusterPlan
+    tell: Progress
+    folder: RunFolder | None = None
+    """Where a trace is written, as it happens."""
+    workers: Workers | None = None
+    prepare: Prepare | None = None
+    observer: Observer | None = None
+
+
+def execute(resolved: Resolved, dataset: Dataset, setting: Setting) -> Executed:
+    """Run the exchange."""
+    coins = make_coins(resolved.scenario.coins.source, resolved.scenario.coins.seed)
+    population = Population(dataset.features, dataset.labels, setting.clusters)
+    waiting = Executed(resolved, dataset, population, coins, Outcome(dataset.labels, []))
+    return RUNS[setting.engine](waiting, setting)
+
+
+def _by_actors(waiting: Executed, setting: Setting) -> Executed:
+    resolved, dataset = waiting.resolved, waiting.dataset
+    scenario, clusters = resolved.scenario, setting.clusters
+    simulation = _simulation(waiting, setting)
+    if scenario.defences.check_assignment:
+        simulation.coordinator.centres = clusters.centres
+    assignments = install(simulation, scenario)
+    if setting.prepare is not None:
+        setting.prepare(simulation)
+    if setting.observer is not None:
+        everyone = Outcome(np.asarray(clusters(np.arange(len(dataset.labels)), dataset.features)), [])
+        planned = dataclasses.replace(waiting, outcome=everyone, assignments=assignments)
+        expected = circumstances(resolved, everyone, assignments, replaced=setting.prepare is not None)
+        setting.observer.planned(planned, guarantees(resolved.plan, expected))
+    outcome = simulation.run()
+    silent = frozenset(p.victim for p in assignments if p.victim is not None and not simulation.users[p.victim].flipped)
+    return dataclasses.replace(waiting, outcome=outcome, assignments=assignments, silent=silent)
+
+
+def _on_arrays(run: OnArrays) -> Callable[[Executed, Setting], Executed]:
+    """By an engine that sends no messages."""
+
+    def executed(waiting: Executed, setting: Setting) -> Executed:
+        setting.tell("exchange", 0, 0)
+        resolved, coins = waiting.resolved, waiting.coins
+        faults = faults_of(resolved.scenario, len(waiting.dataset.labels))  # checked, though nothing can come of them
+        record: WorkRecord | None = None
+        if setting.workers is None:
+            outcome = run(waiting.population, resolved.plan, coins, waiting.randomness(), waiting.prior_of)
+        else:
+            outcome, record = run_split(
+                waiting.population, resolved.plan.parameters, coins, setting.workers, tell=setting.tell
+            )
+        if faults is not None:
+            unused = f"the scenario's faults were left out: the {setting.engine} engine sends no messages"
+            outcome = dataclasses.replace(outcome, warnings=[unused])
+        assignments = assign(resolved.scenario, len(waiting.dataset.labels))
+        return dataclasses.replace(waiting, outcome=outcome, assignments=assignments, record=record)
+
+    return executed
+
+
+RUNS: dict[Engine, Callable[[Executed, Setting], Executed]] = {
+    Engine.ACTORS: _by_actors,
+    Engine.VECTORIZED: _on_arrays(run_vectorized),
+}
 
 
 def circumstances(
@@ -180,40 +217,33 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
         raise RequestError('--dask is not allowed with mechanism.exchange = "mixed"; run it in one process')
     if dask is not None:
         refuse_split(scenario, engine)
-    if engine == Engine.VECTORIZED:
+    if not ENGINES[Engine(engine)].sends_messages:
         refuse_misbehaviour(scenario)
 
 
-def _simulation(
-    done: Executed,
-    faults: Faults | None,
-    hosting: str,
-    folder: RunFolder | None,
-    tell: Progress,
-    observer: Observer | None,
-) -> Simulation:
-    resolved = done.resolved
-    scenario, parameters = resolved.scenario, resolved.plan.parameters
-    total = expected_messages(len(done.dataset.labels), parameters)
+def _simulation(waiting: Executed, setting: Setting) -> Simulation:
+    resolved, folder, observer = waiting.resolved, setting.folder, setting.observer
+    scenario, users = resolved.scenario, len(waiting.dataset.labels)
+    total = expected_messages(users, resolved.plan.parameters)
 
     def on_batch(batch: list[Record]) -> int:
         sent = batch[-1][0] + 1
-        tell("messages", sent, total)
+        setting.tell("messages", sent, total)
         if folder is not None:
             folder.messages = sent
         return BATCH if observer is None else observer.see(simulation, batch)
 
     simulation = Simulation(
-        done.population,
+        waiting.population,
         resolved.plan,
-        done.coins,
+        waiting.coins,
         scenario.network,
-        hosting=hosting,
+        hosting=setting.hosting,
         seed=scenario.coins.seed,
-        randomness=done.randomness(),
-        prior_of=None if resolved.plan.stages is None else done.prior_of,
+        randomness=waiting.randomness(),
+        prior_of=None if resolved.plan.stages is None else waiting.prior_of,
         target=target_of(resolved),
-        faults=faults,
+        faults=faults_of(scenario, users),
         write=folder.open_trace().write if folder is not None else lambda _: None,
         on_batch=on_batch,
     )

@@ -24,6 +24,7 @@ from p2p_labeldp.runs.execute import (
     Observer,
     Prepare,
     Progress,
+    Setting,
     check_engine,
     circumstances,
     execute,
@@ -35,7 +36,7 @@ from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
 from p2p_labeldp.runs.summary import Adversary, Attack, Summary, Worker
-from p2p_labeldp.scenario import Engine, Hosting, Scenario
+from p2p_labeldp.scenario import ENGINES, Engine, Hosting, Scenario
 
 Measure = Callable[[Executed], tuple[Attack, ...]]
 """What the adversaries of a run achieved."""
@@ -116,9 +117,10 @@ def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Ru
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_scenario(resolved.scenario)
-    executed = execute(
-        resolved, dataset, clusters, asked.engine, asked.hosting, folder, workers, asked.prepare, tell, asked.observer
+    setting = Setting(
+        Engine(asked.engine), asked.hosting, clusters, tell, folder, workers, asked.prepare, asked.observer
     )
+    executed = execute(resolved, dataset, setting)
     summary, model = _summary(asked, executed, known, clusters.merged, began, folder)
     if folder is not None:
         people = {"cluster": executed.outcome.clusters, "true_label": dataset.labels}
@@ -151,7 +153,7 @@ def _summary(
         **counted(outcome, merged),
         labels=len(dataset.classes),
         engine=Engine(asked.engine).value,
-        hosting=Hosting(asked.hosting) if asked.engine == Engine.ACTORS else None,
+        hosting=Hosting(asked.hosting) if ENGINES[Engine(asked.engine)].hosting else None,
         **fitted.stated(),
         **known.baselines(resolved.scenario.learner),
         privacy=table,

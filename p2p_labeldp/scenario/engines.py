@@ -27,9 +27,13 @@ class EngineRecord:
     words: str
     sends_messages: bool
     """Whether there is a trace, virtual time, and anyone whom an adversary or a fault could disturb."""
+    hosting: bool = False
+    """Whether its tasks carry one user each or whole clusters, as asked for."""
+    splits: bool = False
+    """Whether workers of a Dask cluster can share the work."""
 
 
 ENGINES = {
-    Engine.ACTORS: EngineRecord("real messages", sends_messages=True),
-    Engine.VECTORIZED: EngineRecord("numpy arrays", sends_messages=False),
+    Engine.ACTORS: EngineRecord("real messages", sends_messages=True, hosting=True),
+    Engine.VECTORIZED: EngineRecord("numpy arrays", sends_messages=False, splits=True),
 }

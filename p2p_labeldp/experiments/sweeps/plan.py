@@ -25,7 +25,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.idle import why_idle
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import require_installed
-from p2p_labeldp.scenario import Engine, Hosting, Scenario, check_override, parse_scenario
+from p2p_labeldp.scenario import ENGINES, Engine, Hosting, Scenario, check_override, parse_scenario
 from p2p_labeldp.streams import Purpose
 
 NOISE = ("mechanism.alpha", "mechanism.epsilon")
@@ -188,9 +188,9 @@ def make_plan(
         )
     grid = itertools.product(*(values for _, values in axes))
     settings = tuple(line + point for line, point in itertools.product(lines, list(grid)))
-    plan = Plan(scenario, keys, settings, seeds, "vectorized", None, paired)
-    if _engine(plan, engine) == "actors":
-        plan = dataclasses.replace(plan, engine="actors", hosting=hosting)
+    plan = Plan(scenario, keys, settings, seeds, Engine.VECTORIZED, None, paired)
+    chosen = _engine(plan, engine)
+    plan = dataclasses.replace(plan, engine=chosen, hosting=hosting if ENGINES[chosen].hosting else None)
     plan.require_installed()
     for key in keys:
         why = _idle(plan, key)
@@ -281,7 +281,7 @@ def _of_some_kinds(key: str) -> bool:
     return key == "clusters.count" or (key.startswith("mechanism.") and key not in ("mechanism.kind", *NOISE))
 
 
-def _engine(plan: Plan, asked: str | None) -> str:
+def _engine(plan: Plan, asked: str | None) -> Engine:
     """Arrays where they give the same rows, messages where something depends on them."""
     needs = ""
     for key in plan.keys:
@@ -294,6 +294,8 @@ def _engine(plan: Plan, asked: str | None) -> str:
             refuse_misbehaviour(scenario)
         except RequestError as error:
             needs = str(error)
-    if asked == "vectorized" and needs:
-        raise RequestError(f"--engine vectorized: {needs}; use actors")
-    return asked or ("actors" if needs else "vectorized")
+    if asked is None:
+        return Engine.ACTORS if needs else Engine.VECTORIZED
+    if needs and not ENGINES[Engine(asked)].sends_messages:
+        raise RequestError(f"--engine {asked}: {needs}; use actors")
+    return Engine(asked)
