@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.mixed_views import MIXED_SIGHT, relays_of
-from p2p_labeldp.audit.views import SIGHT, Scope, one_peer_each, sight_of
+from p2p_labeldp.audit.mixed_views import relays_of
+from p2p_labeldp.audit.sight import SIGHT, Scope, sight_of
+from p2p_labeldp.audit.views import one_peer_each
 from p2p_labeldp.mechanisms.coins import PEER, Coins
 from p2p_labeldp.mechanisms.exchange import BLOCK, Rosters, exchange
 from p2p_labeldp.mechanisms.mixing import secrets_of
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import RECORDS, Exchange, Parameters, View
 
 _UNSEEN = -1
 
@@ -48,7 +49,7 @@ class ClusterViews:
 
     @property
     def sees_the_wire(self) -> bool:
-        return self.parameters.exchange == Exchange.PULL and SIGHT[self.adversary].asks == "wire"
+        return self.parameters.exchange == Exchange.PULL and SIGHT[View(self.adversary)].asks == "wire"
 
     def __len__(self) -> int:
         return self.runs
@@ -112,7 +113,7 @@ def _exchanged(
     """Run the exchange and keep of it what is seen."""
     if parameters.exchange == Exchange.MIXED:
         return _mixed(labels, rosters, parameters, coins, adversary, members)
-    sight = sight_of(adversary, members.tolist())
+    sight, reported = sight_of(adversary, members.tolist(), parameters.exchange), RECORDS[View(adversary)].reports
     count, everyone = len(labels), np.arange(len(labels), dtype=np.int32)
     inside = np.zeros(count, dtype=np.bool_)
     inside[members] = True
@@ -124,7 +125,7 @@ def _exchanged(
     for release in exchange(labels, rosters, parameters, coins):
         if adversary == "shuffle":
             reports.append(_where(takes_part, _sorted_labels(release.noisy, rosters)))
-        elif sight.reports:
+        elif reported:
             reports.append(_where(release.kept, release.reported))
         if sight.asks == "nothing":
             continue
@@ -138,7 +139,7 @@ def _exchanged(
         return np.array(rounds) if seen else None
 
     return _Seen(
-        stacked(reports, sight.reports),
+        stacked(reports, reported),
         stacked(asks, sight.asks != "nothing"),
         stacked(answers, sight.answers != "nothing"),
         np.array(own) if own else np.zeros((parameters.rounds, len(members), 4)),
@@ -154,8 +155,7 @@ def _mixed(
     members: NDArray[np.int64],
 ) -> _Seen:
     """The same of the mixed exchange. Whoever looks as a relay is one, whomever the seed would have drawn."""
-    sight_of(adversary, members.tolist(), parameters.exchange)
-    sight = MIXED_SIGHT[adversary]
+    sight = sight_of(adversary, members.tolist(), parameters.exchange)
     inside = np.zeros(len(labels), dtype=np.bool_)
     inside[members] = True
     takes_part = (rosters.sizes >= parameters.minimum_size)[rosters.clusters]
@@ -182,7 +182,7 @@ def _mixed(
         own.append(np.concatenate(blocks) if blocks else np.zeros((0, 4)))
     arrays = {name: np.array(rounds) for name, rounds in found.items()}
     return _Seen(
-        arrays["reports"] if sight.reports else None,
+        arrays["reports"] if RECORDS[View(adversary)].reports else None,
         None,
         None,
         np.array(own),

@@ -15,34 +15,13 @@ What is in an opened packet no trace tells: noisy labels are worked out from the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from p2p_labeldp.audit.sight import Sight
 from p2p_labeldp.mechanisms.mixing import NONCE, Secret, Secrets
 from p2p_labeldp.protocol.depositor import Share
 from p2p_labeldp.protocol.sealing import TOKEN, Vault
 from p2p_labeldp.protocol.session import Session
-
-
-class MixedSight(NamedTuple):
-    """What an adversary sees."""
-
-    reports: bool
-    draws: bool
-    opened: Literal["never", "as relay", "always"]
-
-
-MIXED_SIGHT: dict[str, MixedSight] = {
-    "peer": MixedSight(reports=False, draws=True, opened="never"),
-    "learner": MixedSight(reports=True, draws=False, opened="never"),
-    "metadata": MixedSight(reports=True, draws=False, opened="never"),
-    "eavesdropper": MixedSight(reports=False, draws=False, opened="never"),
-    "network": MixedSight(reports=True, draws=False, opened="never"),
-    "auditor": MixedSight(reports=True, draws=False, opened="always"),
-    "coalition": MixedSight(reports=True, draws=True, opened="as relay"),
-    "relay": MixedSight(reports=False, draws=True, opened="as relay"),
-    "shuffle": MixedSight(reports=True, draws=False, opened="never"),
-}
-"""By the names of ``privacy.VIEWS``. The view ``peer`` is one user's as a user, whether she relayed or not."""
 
 Relays = Mapping[tuple[int, int], Sequence[int]]
 """By round and cluster."""
@@ -57,7 +36,7 @@ class Seen(NamedTuple):
 
 
 def seen_of(
-    sight: MixedSight,
+    sight: Sight,
     rosters: Mapping[int, Sequence[int]],
     relays: Relays,
     drawn: Sequence[Mapping[int, int]],

@@ -1,8 +1,7 @@
 """What one adversary knows of one run, and nothing else: a filter over its trace.
 
-An attack is a function of such a `View` and a victim. What is in it follows from one table, `SIGHT`: whether the
-reports are seen, and which questions and answers. A question to oneself goes through one's own mailbox: it is in
-the trace, for the auditor, and never on the wire.
+An attack is a function of such a `View` and a victim. What is in it follows from ``sight``: which questions and answers
+are seen, which labels of the mixed exchange; and from the view's record: whether the reports are.
 
 `view_of` filters a trace; ``array_views`` does the same to the arrays of the vectorized engine. What was sent counts as
 arrived, but for the reports of a recorded run: those are what the learner took.
@@ -14,44 +13,21 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.folder import RecordedRun
-from p2p_labeldp.audit.mixed_views import MIXED_SIGHT, Seen, seen_of
+from p2p_labeldp.audit.mixed_views import Seen, seen_of
 from p2p_labeldp.audit.rules import Broken, require_shape
+from p2p_labeldp.audit.sight import SIGHT, Scope, Sight, sight_of
 from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
 from p2p_labeldp.mechanisms.exchange import flip
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import RECORDS, Exchange, Parameters
+from p2p_labeldp.privacy import View as Name
 from p2p_labeldp.protocol.messages import HOST
-
-Scope = Literal["nothing", "own", "wire", "all"]
-"""Which messages between users: none, those of the adversary's own users, those on the wire, self-asks too."""
-
-
-class Sight(NamedTuple):
-    """What an adversary sees."""
-
-    reports: bool
-    asks: Scope
-    answers: Scope
-
-
-SIGHT: dict[str, Sight] = {
-    "peer": Sight(reports=False, asks="own", answers="own"),
-    "learner": Sight(reports=True, asks="nothing", answers="nothing"),
-    "metadata": Sight(reports=True, asks="wire", answers="nothing"),
-    "eavesdropper": Sight(reports=False, asks="wire", answers="wire"),
-    "network": Sight(reports=True, asks="wire", answers="wire"),
-    "auditor": Sight(reports=True, asks="all", answers="all"),
-    "coalition": Sight(reports=True, asks="own", answers="own"),
-    "shuffle": Sight(reports=True, asks="nothing", answers="nothing"),
-}
-"""By the names of ``privacy.VIEWS``."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +61,7 @@ class View:
     @property
     def sees_the_wire(self) -> bool:
         """Whether a user of whom no question is seen must have asked herself."""
-        return self.parameters.exchange == Exchange.PULL and SIGHT[self.adversary].asks == "wire"
+        return self.parameters.exchange == Exchange.PULL and SIGHT[Name(self.adversary)].asks == "wire"
 
     def noisy_of(self, member: int, round_: int) -> int | None:
         """What one of the adversary's own users deposited; None where her label or her coins are not known."""
@@ -187,7 +163,7 @@ def view_of(
     answers = [{pair: tuple(labels) for pair, labels in given.items()} for given in heard.answers]
     mixed = Seen(None, None, ())
     if parameters.exchange == Exchange.MIXED:
-        mixed = heard.mixed(trace, adversary, coins, true_labels)
+        mixed = heard.mixed(trace, coins, true_labels)
         answers = [{(user, user): (label,) for user, label in tied.items()} for tied in mixed.tied]
     return View(
         adversary=adversary,
@@ -195,7 +171,7 @@ def view_of(
         users=int(trace.header["users"]),
         clusters=rosters,
         background=dict(background or {}),
-        reports=tuple(reports) if sight.reports else None,
+        reports=tuple(reports) if RECORDS[Name(adversary)].reports else None,
         asks=tuple(heard.asks) if sight.asks != "nothing" else None,
         answers=tuple(answers) if sight.answers != "nothing" else None,
         coins={} if coins is None else _coins_of(members, parameters.rounds, coins),
@@ -272,9 +248,9 @@ class _Heard:
             case "all":
                 return True
 
-    def mixed(self, trace: Trace, adversary: str, coins: Coins | None, true_labels: NDArray[np.integer] | None) -> Seen:
+    def mixed(self, trace: Trace, coins: Coins | None, true_labels: NDArray[np.integer] | None) -> Seen:
         """What is seen of a mixed exchange; a cluster that told nobody a label opened nothing."""
-        sight = MIXED_SIGHT[adversary]
+        sight = self.sight
         relays = {
             (round_, cluster): tuple(steps[step] for step in sorted(steps))
             for (round_, cluster), steps in self.relays.items()
@@ -322,30 +298,6 @@ def _coins_of(members: Collection[int], rounds: int, coins: Coins) -> dict[tuple
         for user in sorted(members)
         for round_ in range(rounds)
     }
-
-
-def sight_of(adversary: str, members: Collection[int], exchange: str = Exchange.PULL) -> Sight:
-    if exchange == Exchange.MIXED:
-        return _mixed_sight_of(adversary, members)
-    if adversary not in SIGHT:
-        raise RequestError(f"view must be one of {', '.join(SIGHT)}, not {adversary!r}")
-    if members and SIGHT[adversary].asks != "own":
-        raise RequestError(f"members needs the view peer or coalition, not {adversary}")
-    if adversary == "peer" and not members:
-        raise RequestError("the view peer needs a member: the peer herself")
-    return SIGHT[adversary]
-
-
-def _mixed_sight_of(adversary: str, members: Collection[int]) -> Sight:
-    """In the mixed exchange nobody asks: the reports, or not; answers where all relays are the adversary's."""
-    if adversary not in MIXED_SIGHT:
-        raise RequestError(f"view must be one of {', '.join(MIXED_SIGHT)}, not {adversary!r}")
-    if members and not MIXED_SIGHT[adversary].draws:
-        raise RequestError(f"members needs the view peer, relay or coalition, not {adversary}")
-    if adversary in ("peer", "relay") and not members:
-        raise RequestError(f"the view {adversary} needs a member: the {adversary} herself")
-    opens = MIXED_SIGHT[adversary].opened == "as relay"
-    return Sight(MIXED_SIGHT[adversary].reports, "nothing", "all" if opens else "nothing")
 
 
 def one_peer_each(adversary: str, members: Collection[int], rosters: Mapping[int, tuple[int, ...]]) -> None:

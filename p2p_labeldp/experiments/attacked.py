@@ -29,7 +29,7 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.privacy import Exchange, Parameters, View, account
+from p2p_labeldp.privacy import RECORDS, Exchange, Parameters, View, account
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, worst_of
 from p2p_labeldp.runs.results import learned
@@ -118,7 +118,7 @@ def _watched(context: Context, part: Assignment, view: View) -> Row:
     if part.victim is not None:
         return _passive(context, part, view, len(context.cluster(part.victim)))
     # Nobody is asked in a cluster of one, and on the wire there is nothing of it to see but its reports.
-    least = 2 if view in (View.PEER, View.EAVESDROPPER) else 1
+    least = 1 if RECORDS[view].reports else 2
     return _passive(context, part, view, _smallest(context, least))
 
 

@@ -25,7 +25,7 @@ from p2p_labeldp.privacy.parameters import Exchange, Parameters
 from p2p_labeldp.privacy.profile import Found, Profile, met
 from p2p_labeldp.privacy.relays import NO_RELAY, cases
 from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
-from p2p_labeldp.privacy.views import View, views_of
+from p2p_labeldp.privacy.views import RECORDS, View, views_of
 from p2p_labeldp.privacy.worst import WORK
 
 # An answer within this fraction of the local epsilon is said to have fallen to it.
@@ -147,12 +147,6 @@ def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
     if not 1 <= relays <= n:
         raise RequestError(f"relays must be at least 1 and at most the cluster size {n}, not {relays}")
     match view:
-        case View.METADATA | View.NETWORK:
-            return replace(pull, view="learner")
-        case View.EAVESDROPPER:
-            return replace(pull, view="learner", theta=0.0)
-        case View.AUDITOR:
-            return replace(pull, view="shuffle")
         case View.RELAY if relays == 1 or n == 1:  # she alone knows every label
             return replace(pull, view="auditor", cluster_size=1)
         case View.RELAY:
@@ -164,7 +158,11 @@ def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
         case View.COALITION if pull.colluders:
             rounds = 1 if pull.fresh else pull.rounds
             return replace(pull, cases=cases(n, pull.colluders, relays, rounds, parameters.attempts))
-    return pull
+        case View.COALITION:  # the learner alone
+            return pull
+    record = RECORDS[view]
+    assert record.sealed, f"nothing says what {view} comes to in the mixed exchange"
+    return replace(pull, view=str(record.sealed), theta=pull.theta if record.reports else 0.0)
 
 
 @lru_cache(maxsize=1)

@@ -55,50 +55,66 @@ class ViewRecord:
     """What it sees in the mixed exchange, where that is something else."""
     pull: bool = True
     """Whether there is such a party in the pull exchange."""
+    reports: bool = True
+    """Whether it sees the reports."""
+    sealed: str = ""
+    """The view that it comes to in the mixed exchange, where labels travel sealed; empty where that depends on the
+    relays (``account``)."""
 
 
 RECORDS: dict[View, ViewRecord] = {
-    View.LEARNER: ViewRecord("the learner", "the reports: which user sent which label, not whose label it is"),
+    View.LEARNER: ViewRecord(
+        "the learner", "the reports: which user sent which label, not whose label it is", sealed=View.LEARNER
+    ),
     View.PEER: ViewRecord(
         "a peer",
         "the one answer she got to her own question, each round",
         closed_form=True,
         mixed="the one label that was drawn for her, not whose it is, each round; she is no relay",
+        reports=False,
     ),
     View.METADATA: ViewRecord(
         "the learner with a metadata observer",
         "the reports, and who asked whom",
         closed_form=True,
         mixed="the reports, and who sent how much to whom, and when",
+        sealed=View.LEARNER,
     ),
     View.EAVESDROPPER: ViewRecord(
         "an eavesdropper",
         "every answer on the wire, and who gave it, but no report",
         closed_form=True,
         mixed="every packet on the wire, all of them sealed, but no report",
+        reports=False,
+        sealed=View.LEARNER,
     ),
     View.NETWORK: ViewRecord(
         "a network observer",
         "every answer and every report on the wire",
         closed_form=True,
         mixed="every sealed packet and every report on the wire",
+        sealed=View.LEARNER,
     ),
     View.AUDITOR: ViewRecord(
         "the auditor",
         "everything traced, questions to oneself included",
         closed_form=True,
         mixed="everything traced: sealed packets, the keys that were released, every draw and every report",
+        sealed=View.SHUFFLE,
     ),
     View.COALITION: ViewRecord(
         "the learner with colluding users",
         "the reports, and what the colluders in the cluster know",
         mixed="the reports, and what the colluders in the cluster know, some of whom may be its relays",
     ),
-    View.SHUFFLE: ViewRecord("a shuffled view", "the noisy labels of the whole cluster without their owners"),
+    View.SHUFFLE: ViewRecord(
+        "a shuffled view", "the noisy labels of the whole cluster without their owners", sealed=View.SHUFFLE
+    ),
     View.RELAY: ViewRecord(
         "a relay",
         "the noisy labels of the whole cluster without their owners, her own with it, and every draw",
         pull=False,
+        reports=False,
     ),
     View.MODEL: ViewRecord("whoever sees the model", "the fitted model, every iterate of it", accounted=False),
     View.CURATOR: ViewRecord("the curator", "every label that is handed over, with its owner", accounted=False),

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.adversaries.kinds import adversary_called
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import VIEWS, Account, Exchange, Guarantee, Parameters, View, account, views_of
+from p2p_labeldp.privacy import Account, Exchange, Guarantee, Parameters, View, account, views_of
 from p2p_labeldp.privacy.views import CLOSED_FORM
 
 FRESH = "fresh_answers"
@@ -108,18 +108,18 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] | None = 
     """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
     views = views_of(plan.parameters.exchange) if views is None else views
     if found.replaced:
-        return nothing_guaranteed(found.delta, "roles were replaced by code that nobody has accounted for")
+        return nothing_guaranteed(views, found.delta, "roles were replaced by code that nobody has accounted for")
     if plan.holder is not Holder.PEERS:
         return dict(plan.privacy)
     kinds = sorted(set(found.misbehaving))
     if FRESH in kinds:
         return nothing_guaranteed(
-            found.delta, "some users make new noise for every asker, which protects nobody's label for long"
+            views, found.delta, "some users make new noise for every asker, which protects nobody's label for long"
         )
     unknown = [kind for kind in kinds if not adversary_called(kind).flips_hold]
     if unknown:
         return nothing_guaranteed(
-            found.delta, f"nothing says that users still flip their labels once beside {', '.join(unknown)}"
+            views, found.delta, f"nothing says that users still flip their labels once beside {', '.join(unknown)}"
         )
     if kinds:
         table = flips_alone(
@@ -245,9 +245,9 @@ def _flips(view: View, parameters: Parameters, delta: float, reason: str) -> Gua
     )
 
 
-def nothing_guaranteed(delta: float, reason: str) -> Table:
+def nothing_guaranteed(views: Sequence[View], delta: float, reason: str) -> Table:
     return {
-        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason) for view in VIEWS
+        view: Guarantee(epsilon=math.inf, delta=delta, view=view, method="upper_bound", reason=reason) for view in views
     }
 
 

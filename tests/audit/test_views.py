@@ -18,7 +18,7 @@ from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.audit.array_views import views_of_exchange
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.trace import Trace
-from p2p_labeldp.audit.views import SIGHT, View, view_of
+from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
@@ -64,10 +64,6 @@ def knowledge(adversary: str) -> dict[str, Any]:
     """What a view is asked for with: everyone's label but that of user 0 is known beforehand."""
     background = {user: int(label) for user, label in enumerate(LABELS) if user}
     return {"members": MEMBERS.get(adversary, ()), "background": background}
-
-
-def test_every_view_that_is_accounted_for_can_be_taken() -> None:
-    assert set(SIGHT) == set(VIEWS)
 
 
 @pytest.mark.parametrize("noise", ["sticky", "fresh"])

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.array_views import ClusterViews, _exchanged, _Seen
-from p2p_labeldp.audit.mixed_views import MIXED_SIGHT
+from p2p_labeldp.audit.sight import SIGHT
 from p2p_labeldp.audit.views import View, one_peer_each
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import View as Name
 
 
 def one_of(views: ClusterViews, run: int) -> View:
@@ -65,7 +66,7 @@ def _from_arrays(
             {(peers[asker], asker): (label,) for asker, label in labels.items()}
             for peers, labels in zip(asks, told, strict=True)
         )
-    if tied is not None and parameters.exchange == Exchange.MIXED and MIXED_SIGHT[adversary].opened == "as relay":
+    if tied is not None and parameters.exchange == Exchange.MIXED and SIGHT[Name(adversary)].opened == "as relay":
         answers = tuple({(user, user): (label,) for user, label in shown.items()} for shown in tied)
     coins = {
         (user, round_): tuple(seen.coins[round_, place].tolist())
