@@ -74,6 +74,7 @@ def command(
     from p2p_labeldp.experiments import compare as engine
     from p2p_labeldp.experiments.sweeps import sweep
     from p2p_labeldp.reporting.comparison import Panel, draw_comparison, spread, summarise
+    from p2p_labeldp.reporting.numbers import plural
     from p2p_labeldp.reporting.ranking import tuning
 
     check_metric(metric)
@@ -91,7 +92,7 @@ def command(
     with progress_bar() as progress:
         progress("data", 0, 0)
         chosen, users, fewer = _sized(chosen, data_dir, counted=counted, quick=quick)
-        fewer += [f"{chosen_trials} trials", f"{len(chosen_epsilons)} epsilons"] if quick else []
+        fewer += [plural(chosen_trials, "trial"), plural(len(chosen_epsilons), "epsilon")] if quick else []
         cut = ", ".join(fewer)
         if looked_for:
             chosen_counts = engine.counts_for(users)

@@ -25,7 +25,7 @@ from sentinels import FEATURES, PLACES, STUDY, found_in, memory_of, own, planted
 from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.certificates import init_certificates
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.containers
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600.0
 NODES = ("coordinator", "learner", "auditor", "users-1", "users-2", "users-3")

@@ -87,10 +87,11 @@ def assert_close_with_thirty_blanket_users(count, seed):
         users = int(np.exp(rng.uniform(math.log(15.5 * labels), math.log(2000))))
         least = 15 / users * (labels - 1)
         alpha = float(least + (useless - least) * rng.uniform() ** 3)
-        view = str(rng.choice(["learner", "learner", "shuffle"]))
+        view = str(rng.choice(["learner", "learner", "shuffle", "coalition"]))
+        colluders = int(rng.integers(1, 6)) if view == "coalition" else 0
         theta = float(rng.choice([1.0, np.exp(rng.uniform(math.log(0.01), 0))]))
         delta = float(rng.choice([1 / users**2, 10 ** rng.uniform(-9, -2)]))
-        answer = view_of(view, users, alpha, theta, labels).get_epsilon(delta)
+        answer = view_of(view, users, alpha, theta, labels, colluders=colluders).get_epsilon(delta)
         assert 2 * alpha / (labels - 1) * users >= 30 - 1e-9
         assert answer.epsilon <= 1.1 * answer.attained_epsilon, (view, users, labels, alpha, theta, delta)
 
