@@ -73,8 +73,8 @@ def command(
     from p2p_labeldp.cli.ranking import check_metric, print_ranking, ranking_json
     from p2p_labeldp.experiments import compare as engine
     from p2p_labeldp.experiments.sweeps import sweep
+    from p2p_labeldp.privacy.numbers import plural
     from p2p_labeldp.reporting.comparison import Panel, draw_comparison, spread, summarise
-    from p2p_labeldp.reporting.numbers import plural
     from p2p_labeldp.reporting.ranking import tuning
 
     check_metric(metric)
