@@ -25,7 +25,7 @@ from typing import Any
 from p2p_labeldp.experiments.compare import COUNT, Point, point_table, points
 from p2p_labeldp.experiments.sweeps import read_sweep
 from p2p_labeldp.experiments.sweeps.tables import put
-from p2p_labeldp.reporting.comparison import DATA_SETS, Panel, caption, draw_comparison
+from p2p_labeldp.reporting.comparison import Panel, caption, draw_comparison
 from p2p_labeldp.reporting.sweeps import estimate
 from p2p_labeldp.scenario import parse_scenario
 
@@ -40,7 +40,7 @@ def panels_of(folders: list[Path]) -> list[Panel]:
         scenario = parse_scenario(sweep.scenario, str(folder))
         across = "clusters" if COUNT in sweep.keys else "epsilon"
         found.setdefault((scenario.data.name, across), []).extend(points(sweep.rows, scenario.clusters.count))
-    order = [*DATA_SETS]
+    order = ["mnist", "fashion_mnist", "cifar10"]
     places = sorted(found, key=lambda key: (key[1] == "clusters", order.index(key[0]) if key[0] in order else 99))
     return [Panel(name, found[name, across], across) for name, across in places]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -29,10 +29,13 @@ from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
 from p2p_labeldp.mechanisms.plan import Mechanism
 from p2p_labeldp.network import faults
+from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees
+from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, VERSION, Fault
 from p2p_labeldp.reporting import drawn, words
 from p2p_labeldp.runs.execute import RUNS
+from p2p_labeldp.runs.stated import METHODS
 from p2p_labeldp.scenario import (
     ADVERSARIES,
     DATA_SETS,
@@ -99,7 +102,7 @@ def test_every_plan_states_what_it_spends_and_its_record_says_whom_it_trusts(kin
     assert plan.stated.view in (View.LEARNER, View.MODEL)
     assert (plan.work is not None) == (plan.holder in (Holder.CURATOR, Holder.SHUFFLER))
     assert MECHANISMS[kind].flips == (plan.parameters.alpha > 0)
-    assert MECHANISMS[kind].rounds == (plan.holder is Holder.PEERS)
+    assert MECHANISMS[kind].exchanged == (plan.holder is Holder.PEERS)
 
 
 def test_figures_know_every_mechanism() -> None:
@@ -139,6 +142,10 @@ def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) ->
     parameters = Parameters(alpha=0.2)
     assert account(view, parameters, cluster_size=6, colluders=colluders).get_epsilon(0.01).epsilon > 0
     assert set(play_each(Game(view, 6, parameters, 60, 1, colluders))) == set(ATTACKS)
+
+
+def test_every_method_of_an_epsilon_has_words() -> None:
+    assert_complete(METHODS, get_args(Method))
 
 
 def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:
@@ -238,6 +245,10 @@ def test_every_adversary_does_something_and_can_be_measured(kind: str) -> None:
     assert record.misbehaves == bool(record.replaces or record.install)
     assert record.misbehaves or record.view(entry) in VIEWS
     assert entry.meaning()
+
+
+def test_every_count_of_a_disturbed_delivery_has_words() -> None:
+    assert_complete(words.DELIVERY, get_args(Delivered))
 
 
 def test_every_fault_has_its_rule_and_is_described() -> None:

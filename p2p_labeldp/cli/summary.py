@@ -12,6 +12,7 @@ import typer
 
 from p2p_labeldp.cli.output import console, print_json
 from p2p_labeldp.cli.tables import print_facts, print_table
+from p2p_labeldp.scenario import MECHANISMS
 
 if TYPE_CHECKING:
     from p2p_labeldp.learning import Metrics
@@ -73,6 +74,8 @@ def _users(summary: Summary) -> Lines:
 
 
 def _exchange(summary: Summary) -> Lines:
+    from p2p_labeldp.reporting.words import DELIVERY
+
     lines = []
     if summary.messages:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.messages_by_kind.items())
@@ -93,10 +96,8 @@ def _exchange(summary: Summary) -> Lines:
         lines.append(("withheld", f"clusters that released nothing, since the target no longer held: {shown}"))
     if summary.faults:
         lines.append(("faults", ", ".join(f"{fault.rule} {fault.fired:,} times" for fault in summary.faults)))
-        delivery = summary.delivery
-        again = f"{delivery['sent_again']:,} messages sent again, {delivery['lost_for_good']:,} lost for good"
-        copies = f"{delivery['duplicates_dropped']:,} copies dropped"
-        lines.append(("", f"{again}, {copies}; over after {summary.virtual_seconds or 0:.3g} virtual seconds"))
+        told = ", ".join(f"{count:,} {DELIVERY[kind]}" for kind, count in summary.delivery.items())
+        lines.append(("", f"{told}; over after {summary.virtual_seconds or 0:.3g} virtual seconds"))
     return lines
 
 
@@ -137,7 +138,7 @@ def _privacy(summary: Summary) -> Lines:
     from p2p_labeldp.runs.stated import rows
 
     lines = []
-    if summary.mechanism != "peer_to_peer":
+    if not MECHANISMS[summary.mechanism].exchanged:
         lines.append(("trust", f"{summary.mechanism}: {summary.trust}"))
     found = sorted(rows(summary.privacy, summary.mechanism), key=lambda row: row.view != summary.headline)
     one_delta = len({row.delta for row in found}) == 1

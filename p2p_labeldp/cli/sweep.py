@@ -299,5 +299,5 @@ def _mixed(rows: dict[int, list[dict[str, Any]]]) -> str:
 
     every = [largest_stated(each, "learner") for each in rows.values()]
     worst = {known.methods[-1] for known in every if known is not None and len(known.methods) > 1}
-    said = " or ".join(sorted(METHODS.get(name, name) for name in worst))
+    said = " or ".join(sorted(METHODS[name] for name in worst))
     return f" ({said}, where some runs are that and others exact)" if said else ""

@@ -40,6 +40,8 @@ class DataSet:
     targets: Mapping[str, Target] = field(default_factory=dict)
     places: Callable[[Data, Path | None], Places] = lambda data, data_dir: {}
     """The files that it reads."""
+    title: str = ""
+    """Its name in figures, where that is not ``data.name``."""
 
 
 def files_in(folder: str, *groups: tuple[str, ...]) -> Callable[[Data, Path | None], Places]:

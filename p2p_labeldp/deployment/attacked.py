@@ -69,7 +69,7 @@ def executed_in(summary: Summary, folder: Path, scenario: Scenario, data_dir: Pa
         clusters=clusters,
         rounds=rounds,
         messages=dict(summary.messages_by_kind),
-        outcomes=[dict(counts) for counts in summary.outcomes_by_round],
+        outcomes=[{str(kind): count for kind, count in counts.items()} for counts in summary.outcomes_by_round],
         missing=list(summary.missing),
     )
     coins = scenario.coins

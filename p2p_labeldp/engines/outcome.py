@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.exchange import noisy_sha256
+from p2p_labeldp.network.faults import Delivered
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Outcome:
     faults: list[dict[str, Any]] = field(default_factory=list)
     """Every rule of the scenario's faults, in order, and how often it fired."""
     warnings: list[str] = field(default_factory=list)
-    delivery: dict[str, int] = field(default_factory=dict)
+    delivery: dict[Delivered, int] = field(default_factory=dict)
     """What faults cost: messages sent again, copies dropped, messages lost for good."""
 
     @property

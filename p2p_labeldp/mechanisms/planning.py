@@ -56,7 +56,7 @@ def make_plan(
             raise RequestError(f"mechanism.{name} is no option of {kind}; allowed are: {allowed}")
     if labels < 2:
         raise RequestError(f"data has {labels} label; a mechanism needs at least 2")
-    if epsilon is not None and epsilon != 0 and not LEAST_EPSILON <= epsilon <= MOST_EPSILON and kind != "none":
+    if MECHANISMS[kind].epsilon and epsilon not in (None, 0) and not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
         raise RequestError(f"mechanism.epsilon is {epsilon}; a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
     if not 0 <= delta < 1:
         raise RequestError(f"privacy.delta is {delta}; at least 0 and less than 1")

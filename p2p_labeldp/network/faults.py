@@ -21,7 +21,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,9 @@ def first_attempt_from(offset: float) -> int:
         return bisect_left(_OFFSETS, offset)
     return NEVER if math.isinf(offset) else _DOUBLINGS + math.ceil((offset - _OFFSETS[-1]) / LONGEST_PAUSE)
 
+
+Delivered = Literal["sent_again", "duplicates_dropped", "lost_for_good"]
+"""What is counted of messages that faults disturb."""
 
 _KINDS = {kind: int.from_bytes(str(kind.__struct_config__.tag).encode()[:7], "little") for kind in MESSAGES}
 
@@ -302,7 +305,7 @@ class Faults:
             down, back = down | ((since <= time) & (time < until)), back | (until <= time)
         return int(down.sum()), int((back & ~down).sum())
 
-    def delivery(self) -> dict[str, int]:
+    def delivery(self) -> dict[Delivered, int]:
         return {"sent_again": self.sent_again, "duplicates_dropped": self.duplicates, "lost_for_good": self.given_up}
 
     def warnings(self) -> list[str]:

@@ -15,6 +15,7 @@ from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.guarantees import FRESH
 from p2p_labeldp.runs.stated import epsilon_of, who
 from p2p_labeldp.runs.summary import Summary
+from p2p_labeldp.scenario import MECHANISMS
 
 INTRO = (
     "What could someone learn about one user's label, knowing everyone else's? Neighbouring data sets differ in one "
@@ -93,7 +94,7 @@ def target(summary: Summary) -> str:
 def trust(recorded: Recorded) -> str:
     """Who is trusted with what, and what is left if they do not deserve it."""
     summary, scenario = recorded.summary, recorded.scenario
-    if summary.mechanism != "peer_to_peer":
+    if not MECHANISMS[summary.mechanism].exchanged:
         return summary.trust
     rounds = scenario.mechanism.rounds
     told = "one noisy label" if rounds == 1 else f"one noisy label in each of {rounds:,} rounds"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from p2p_labeldp.data import data_set_of
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
 from p2p_labeldp.reporting.drawn import drawn
 from p2p_labeldp.reporting.saving import save_both
@@ -18,8 +19,6 @@ from p2p_labeldp.reporting.sweeps import estimate, show_deltas
 
 STYLES = ("-", "--", "-.", ":")
 """Curves of one mechanism are told apart by these."""
-DATA_SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
-"""What data sets are called, where not by their names."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        name = DATA_SETS.get(self.dataset, self.dataset)
+        name = data_set_of(self.dataset).title or self.dataset
         if self.across == "clusters":
             epsilons = self.epsilons()
             name += ", by the number of clusters" + (f", epsilon {epsilons[0]:g}" if len(epsilons) == 1 else "")

@@ -6,6 +6,7 @@ Nothing here depends on the clock, on the machine or on where the folder is.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 from p2p_labeldp.privacy.numbers import plural, rounded_up, shown_epsilon
 from p2p_labeldp.reporting import claims, words
@@ -18,7 +19,7 @@ from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
 from p2p_labeldp.runs.stated import who
-from p2p_labeldp.runs.summary import Summary
+from p2p_labeldp.runs.summary import Counted, Summary
 from p2p_labeldp.scenario import FAULTS
 
 MOST_MISSING = 20
@@ -157,8 +158,8 @@ def _troubles(recorded: Recorded) -> Section:
     summary = recorded.summary
     blocks: list[Block] = []
     if summary.outcomes_by_round:
-        kinds = sorted({kind for counts in summary.outcomes_by_round for kind in counts})
-        kinds.sort(key=lambda kind: ("reported", "dropped", "abstained").index(kind) if kind in _USUAL else 3)
+        there = {kind for counts in summary.outcomes_by_round for kind in counts}
+        kinds = [kind for kind in get_args(Counted) if kind in there]
         shown = summary.outcomes_by_round[:50]
         rows = [(f"{place + 1}", *(f"{counts.get(kind, 0):,}" for kind in kinds)) for place, counts in enumerate(shown)]
         more = (
@@ -179,12 +180,7 @@ def _troubles(recorded: Recorded) -> Section:
         never = [fault.rule for fault in summary.faults if not fault.fired]
         if never:
             blocks.append(Note(f"Never fired, so that it shows nothing: {', '.join(never)}."))
-        named = {
-            "sent_again": "messages sent again",
-            "duplicates_dropped": "copies dropped",
-            "lost_for_good": "messages lost for good",
-        }
-        told = [f"{count:,} {named.get(kind, kind.replace('_', ' '))}" for kind, count in summary.delivery.items()]
+        told = [f"{count:,} {words.DELIVERY[kind]}" for kind, count in summary.delivery.items()]
         if told:
             over = summary.virtual_seconds
             ended = "" if over is None else f"; the run was over after {over:.4g} virtual seconds"
@@ -208,9 +204,6 @@ def _troubles(recorded: Recorded) -> Section:
         pairs = ", ".join(f"{host} to {other}" for host, other in summary.unreached)
         blocks.append(Note(f"Connections that were needed and not to be had: {pairs}."))
     return Section("faults", "Outcomes, faults and who went missing", blocks)
-
-
-_USUAL = ("reported", "dropped", "abstained")
 
 
 def _again(recorded: Recorded) -> Section:

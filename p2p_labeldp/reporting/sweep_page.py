@@ -145,7 +145,7 @@ def _guarantee(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str, str
     known = largest_stated(rows, view)
     if known is None:
         return "–", "–", "–"
-    ways = [METHODS.get(name, name) for name in known.methods]
+    ways = [METHODS[name] for name in known.methods]
     way = f"{ways[-1]} ({', '.join(ways[:-1])} in some runs)" if len(ways) > 1 else "".join(ways)
     return f"{shown_up(known.largest)}{of_runs(known.count, len(rows))}", show_deltas(known.deltas), way or "–"
 

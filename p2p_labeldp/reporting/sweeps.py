@@ -22,6 +22,7 @@ import scipy
 
 from p2p_labeldp.privacy import REPETITION
 from p2p_labeldp.privacy.numbers import rounded_up
+from p2p_labeldp.runs.stated import METHODS
 
 if TYPE_CHECKING:
     from p2p_labeldp.experiments.sweeps import Sweep
@@ -51,8 +52,6 @@ METRIC_WORDS = {
     "psi": "psi, distortion of label shares",
 }
 """What a figure calls a metric, with its unit; others go by their names."""
-METHODS = ("exact", "upper_bound", "searched")
-"""From the one that says most to the one that says least."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def largest_stated(rows: Iterable[Mapping[str, Any]], view: str) -> Stated | Non
     return Stated(
         largest=max(float(row[f"epsilon.{view}"]) for row in known),
         deltas=tuple(sorted({row[f"delta.{view}"] for row in known if row.get(f"delta.{view}") is not None})),
-        methods=tuple(sorted(methods, key=lambda name: METHODS.index(name) if name in METHODS else len(METHODS))),
+        methods=tuple(sorted(methods, key=list(METHODS).index)),
         count=len(known),
     )
 

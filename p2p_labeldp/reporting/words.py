@@ -5,6 +5,7 @@ from __future__ import annotations
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import mechanism_of
+from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack
@@ -17,6 +18,12 @@ _QUESTIONS = {
     "any": ", a two-label question",
 }
 """What ``data.target`` adds to the examples."""
+DELIVERY: dict[Delivered, str] = {
+    "sent_again": "messages sent again",
+    "duplicates_dropped": "copies dropped",
+    "lost_for_good": "messages lost for good",
+}
+"""What a run with faults counts of its messages."""
 
 
 def data_words(scenario: Scenario) -> str:
@@ -62,7 +69,7 @@ def _gathered(recorded: Recorded) -> str:
 
 def _did(recorded: Recorded) -> str:
     summary, mechanism = recorded.summary, recorded.scenario.mechanism
-    if summary.mechanism != "peer_to_peer":
+    if not MECHANISMS[summary.mechanism].exchanged:
         return f"Each user {mechanism_of(summary.mechanism).story}."
     if mechanism.rounds == 1:
         rounds = "Each"
@@ -79,7 +86,7 @@ def _did(recorded: Recorded) -> str:
 
 def _learned(recorded: Recorded) -> str:
     learner, mechanism = recorded.scenario.learner, recorded.summary.mechanism
-    if mechanism == "dp_sgd":
+    if mechanism_of(mechanism).learns:
         return "The model is a softmax regression."
     undone = ", with the flips' bias undone" if learner.correct_flips and MECHANISMS[mechanism].flips else ""
     robust = f", {learner.robust:.0%} of the clusters trimmed as outliers" if learner.robust else ""

@@ -102,7 +102,7 @@ def refuse_split(scenario: Scenario, engine: str) -> None:
         raise RequestError(f"--dask is not allowed with --engine {engine}; it must be {can}")
     if scenario.adversaries:
         raise RequestError("--dask is not allowed with adversaries; run them in one process")
-    if not MECHANISMS[scenario.mechanism.kind].rounds:
+    if not MECHANISMS[scenario.mechanism.kind].exchanged:
         raise RequestError(f"--dask is not allowed with {scenario.mechanism.kind}; mechanism.kind must be peer_to_peer")
     if scenario.data.name == "crowd" and scenario.clusters.method != "given":
         raise RequestError('clusters.method = "kmeans" is not allowed for crowd with --dask; it must be "given"')

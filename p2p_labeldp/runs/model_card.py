@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from p2p_labeldp.runs.stated import rows
 from p2p_labeldp.runs.summary import Summary
-from p2p_labeldp.scenario import Scenario, Schema
+from p2p_labeldp.scenario import MECHANISMS, Scenario, Schema
 from p2p_labeldp.scenario.schema import Category
 
 MOST_COLUMNS = 60  # listed one by one
@@ -66,7 +66,7 @@ def _mechanism(scenario: Scenario, summary: Summary) -> Iterator[str]:
     yield ""
     mechanism = scenario.mechanism
     yield f"`{summary.mechanism}`: {summary.trust}"
-    if summary.mechanism == "peer_to_peer":
+    if MECHANISMS[summary.mechanism].exchanged:
         yield (
             f"alpha {summary.alpha:.6g}, theta {mechanism.theta:g}, {mechanism.noise} noise, "
             f"{mechanism.rounds} round{'s' if mechanism.rounds > 1 else ''}."

@@ -14,8 +14,10 @@ from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.privacy import RECORDS, Exchange, Guarantee, View
 from p2p_labeldp.privacy import sees as seen_by
 from p2p_labeldp.privacy.numbers import plural, rounded_up, shown_epsilon
+from p2p_labeldp.scenario import MECHANISMS
 
-METHODS = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
+METHODS: dict[str, str] = {"exact": "exact", "upper_bound": "proved bound", "searched": "searched, not proved"}
+"""From the one that says most to the one that says least."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,6 @@ def sees(view: View, mechanism: str, exchange: Exchange = Exchange.PULL) -> str:
     """What they see, in this mechanism."""
     if view == View.LEARNER:
         return mechanism_of(mechanism).learner_sees
-    if mechanism != "peer_to_peer" and view in (View.NETWORK, View.AUDITOR):
+    if not MECHANISMS[mechanism].exchanged and view in (View.NETWORK, View.AUDITOR):
         return "every label that is handed over, with its owner"
     return seen_by(view, exchange)

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.metrics import Metrics
+from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.privacy import Guarantee, View, read_guarantee
 from p2p_labeldp.protocol.messages import KINDS
 from p2p_labeldp.scenario import FAULTS, Engine, Hosting
@@ -22,6 +23,8 @@ from p2p_labeldp.scenario import FAULTS, Engine, Hosting
 VERSION = 2
 """Of summary.json; raised where a field changes its meaning or goes."""
 
+Counted = Literal["reported", "dropped", "abstained", "withheld"]
+"""What is counted of users in a round: what they did with their answer, and who would report but may not."""
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Size = Annotated[float, Meta(ge=0)]
@@ -156,7 +159,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     psi: float | None = None
     purity: Share | None = None
     messages_by_kind: dict[Kind, Count] = {}
-    outcomes_by_round: tuple[dict[str, Count], ...] = ()
+    outcomes_by_round: tuple[dict[Counted, Count], ...] = ()
     missing: tuple[Count, ...] = ()
     missing_hosts: tuple[str, ...] = ()
     unreached: tuple[tuple[str, str], ...] = ()
@@ -166,7 +169,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     adversaries: tuple[Adversary, ...] = ()
     attacks: tuple[Attack, ...] = ()
     faults: tuple[Fault, ...] = ()
-    delivery: dict[str, Count] = {}
+    delivery: dict[Delivered, Count] = {}
     warnings: tuple[str, ...] = ()
     curves: dict[str, Curve] = {}
     virtual_seconds: Size | None = None

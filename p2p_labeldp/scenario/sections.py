@@ -93,8 +93,8 @@ class Reads:
     """Keys that may stand in place of epsilon."""
     epsilon: bool = True
     """Whether it knows an epsilon at all."""
-    rounds: bool = False
-    """Whether it can be repeated, attacked and disturbed: whether users exchange messages."""
+    exchanged: bool = False
+    """Whether users exchange labels with each other: it can then be repeated, attacked and disturbed."""
     flips: bool = False
     """Whether users flip their own labels, which a learner may correct."""
     pure: bool = False
@@ -113,7 +113,7 @@ MAX_RELAYS = 32  # a packet grows by two layers for each relay, and every relay 
 
 MECHANISMS = {
     "peer_to_peer": Reads(
-        ("alpha", "theta", "noise", "rounds", "exchange", "relays", "withstand"), ("alpha",), rounds=True, flips=True
+        ("alpha", "theta", "noise", "rounds", "exchange", "relays", "withstand"), ("alpha",), exchanged=True, flips=True
     ),
     "shuffle": Reads(("alpha",), ("alpha",), flips=True),
     "uniform_rr": Reads(flips=True, pure=True, clusters=False),

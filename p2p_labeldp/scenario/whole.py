@@ -98,7 +98,7 @@ class Scenario:
     def _check_kind(self) -> None:
         mechanism = self.mechanism
         reads = MECHANISMS[mechanism.kind]
-        if mechanism.rounds > 1 and not reads.rounds:
+        if mechanism.rounds > 1 and not reads.exchanged:
             raise RequestError(
                 f"mechanism.rounds = {mechanism.rounds} is not allowed with {mechanism.kind}; it must be 1"
             )
@@ -143,7 +143,7 @@ class Scenario:
                     f"faults[{number}] ({fault.name}): begins at second {begins:g}, but the run is over by {longest:g}"
                 )
         deployed = [*self.faults, *self.adversaries]
-        if deployed and not MECHANISMS[self.mechanism.kind].rounds:
+        if deployed and not MECHANISMS[self.mechanism.kind].exchanged:
             raise RequestError(f"faults and adversaries are for peer_to_peer, not {self.mechanism.kind}")
 
     def tables(self) -> dict[str, dict[str, Any]]:

@@ -167,7 +167,6 @@ def test_whatever_a_folder_says_stays_text(folder: Path) -> None:
     changed(
         folder, warnings=[HOSTILE], trust=HOSTILE, accuracy_reason=HOSTILE, privacy=summary["privacy"],
         missing_hosts=[HOSTILE], noisy_sha256=HOSTILE,
-        delivery={HOSTILE: 1}, outcomes_by_round=[{HOSTILE: 1}],
         attacks=[{"number": 1, "kind": HOSTILE, "view": HOSTILE, "attack": HOSTILE, "advantage": [0.1, 0, 0.2],
                   "note": HOSTILE, "others": {HOSTILE: 0.1}, "trials": 100, "confidence": 0.9}],
     )  # fmt: skip
@@ -177,6 +176,13 @@ def test_whatever_a_folder_says_stays_text(folder: Path) -> None:
     assert not page.named("img")
     assert (len(page.named("script")), len(page.named("style"))) == (1, 1)
     assert not [name for _, attributes in page.found for name in attributes if name.startswith("on")]
+
+
+@pytest.mark.parametrize("name", ["delivery", "outcomes_by_round"])
+def test_counts_of_what_nobody_counts_are_refused(folder: Path, name: str) -> None:
+    changed(folder, **{name: {HOSTILE: 1} if name == "delivery" else [{HOSTILE: 1}]})
+    with pytest.raises(RequestError, match=r"summary\.json: not the summary of a run"):
+        write_report(folder)
 
 
 @pytest.mark.parametrize("names", [["population.npz"], ["trace.msgpack"], ["reports.npz", "population.npz"]])

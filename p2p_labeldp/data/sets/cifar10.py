@@ -7,4 +7,5 @@ DATA_SET = DataSet(
     "CIFAR-10 pictures",
     lambda data, seed, data_dir: load_cifar10(data_dir),
     places=files_in("cifar-10", *((name,) for name in CIFAR_ARCHIVES)),
+    title="CIFAR-10",
 )

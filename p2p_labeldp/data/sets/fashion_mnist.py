@@ -7,4 +7,5 @@ DATA_SET = DataSet(
     "Fashion-MNIST pictures",
     lambda data, seed, data_dir: load_fashion_mnist(data_dir),
     places=files_in("fashion-mnist", IDX_FILES),
+    title="Fashion-MNIST",
 )

@@ -4,5 +4,9 @@ from p2p_labeldp.data.images import IDX_FILES, load_mnist
 from p2p_labeldp.data.record import PARITY, DataSet, files_in
 
 DATA_SET = DataSet(
-    "MNIST digits", lambda data, seed, data_dir: load_mnist(data_dir), {"parity": PARITY}, files_in("mnist", IDX_FILES)
+    "MNIST digits",
+    lambda data, seed, data_dir: load_mnist(data_dir),
+    {"parity": PARITY},
+    files_in("mnist", IDX_FILES),
+    title="MNIST",
 )

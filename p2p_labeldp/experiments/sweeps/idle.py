@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.scenario import DATA_SETS, MECHANISMS, MODELS, Scenario
 
 
@@ -48,7 +49,8 @@ def _test_fraction(scenario: Scenario) -> str:
 
 
 def _epsilon(scenario: Scenario) -> str:
-    return "mechanism.kind = none adds no noise" if scenario.mechanism.kind == "none" else ""
+    kind = scenario.mechanism.kind
+    return "" if MECHANISMS[kind].epsilon else f"mechanism.kind = {kind} adds no noise"
 
 
 def _noise(scenario: Scenario) -> str:
@@ -56,7 +58,8 @@ def _noise(scenario: Scenario) -> str:
 
 
 def _robust(scenario: Scenario) -> str:
-    return "dp_sgd fits by itself" if scenario.mechanism.kind == "dp_sgd" else ""
+    kind = scenario.mechanism.kind
+    return f"{kind} fits by itself" if mechanism_of(kind).learns else ""
 
 
 def _delta(scenario: Scenario) -> str:

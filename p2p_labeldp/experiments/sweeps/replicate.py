@@ -6,7 +6,7 @@ import math
 import threading
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from threadpoolctl import threadpool_limits
 
@@ -15,6 +15,7 @@ from p2p_labeldp.engines.dask_cluster import versions
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.experiments.sweeps.inputs import Digests, difference
+from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.plugins import load_plugins
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.results import SEEDED
@@ -153,4 +154,4 @@ def numbers_of(scenario: Scenario) -> list[str]:
     for number, entry in enumerate(scenario.adversaries, 1):
         names += [f"attack{number}.{entry.name}.{name}" for name in measured]
     names += [f"fault{number}.{entry.name}.fired" for number, entry in enumerate(scenario.faults, 1)]
-    return names + [f"delivery.{name}" for name in ("sent_again", "duplicates_dropped", "lost_for_good")]
+    return names + [f"delivery.{name}" for name in get_args(Delivered)]
