@@ -22,6 +22,9 @@ from p2p_labeldp.audit.mixed import MixedChecker
 from p2p_labeldp.audit.sight import SIGHT
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
+from p2p_labeldp.deployment import disturbing
+from p2p_labeldp.deployment.parts import SINGLES
+from p2p_labeldp.engines.actors import _HOLDERS
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.learning import model_of
@@ -32,10 +35,11 @@ from p2p_labeldp.network import faults
 from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees
 from p2p_labeldp.privacy.guarantee import Method
-from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, VERSION, Fault
-from p2p_labeldp.reporting import drawn, words
+from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS, PARTIES, VERSION, Fault
+from p2p_labeldp.reporting import drawn, privacy, words
 from p2p_labeldp.runs.execute import RUNS
 from p2p_labeldp.runs.stated import METHODS
+from p2p_labeldp.runs.summary import Curve
 from p2p_labeldp.scenario import (
     ADVERSARIES,
     DATA_SETS,
@@ -112,6 +116,8 @@ def test_figures_know_every_mechanism() -> None:
 def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol() -> None:
     assert {plan_of(kind).holder for kind in MECHANISMS} == set(Holder)
     assert {holder.value for holder in Holder} - {"peers"} <= PARTIES.keys()
+    assert_complete(_HOLDERS, Holder)
+    assert PARTIES == SINGLES | {"host": HOST}
 
 
 # Models
@@ -144,8 +150,9 @@ def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) ->
     assert set(play_each(Game(view, 6, parameters, 60, 1, colluders))) == set(ATTACKS)
 
 
-def test_every_method_of_an_epsilon_has_words() -> None:
+def test_every_method_of_an_epsilon_and_of_a_curve_has_words() -> None:
     assert_complete(METHODS, get_args(Method))
+    assert_complete(privacy._RESTS, get_args(Curve.__annotations__["how"]))
 
 
 def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:
@@ -254,6 +261,7 @@ def test_every_count_of_a_disturbed_delivery_has_words() -> None:
 def test_every_fault_has_its_rule_and_is_described() -> None:
     assert_complete([entry.name for entry in faults._RULES], FAULTS)
     assert set(faults._RULES) == set(FAULTS.values())
+    assert {*disturbing.DONE_TO_PROCESSES, *disturbing.HIDDEN_BY_TCP} == set(FAULTS.values())
     assert_complete(rows_of("protocol.md", "Faults"), FAULTS)
     assert all(rule.meaning() for rule in FAULTS.values())
 

@@ -21,10 +21,11 @@ import numpy as np
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Entry, Scenario
-from p2p_labeldp.scenario.entries import Churn, Crash, Partition, SomeUsers
+from p2p_labeldp.scenario.entries import Churn, Crash, Delay, Duplicate, Loss, Partition, Reorder, Slow, SomeUsers
 from p2p_labeldp.streams import Purpose, stream
 
 DONE_TO_PROCESSES = (Partition, Crash, Churn)
+HIDDEN_BY_TCP = (Delay, Loss, Duplicate, Reorder, Slow)
 
 
 class Blow(StrEnum):
@@ -49,11 +50,12 @@ def disturbances(scenario: Scenario, hosts: int, users: int) -> tuple[list[Distu
     found: list[Disturbance] = []
     warnings: list[str] = []
     for number, entry in enumerate(scenario.faults):
-        if not isinstance(entry, Partition | Crash | Churn):
+        if isinstance(entry, HIDDEN_BY_TCP):
             warnings.append(f"faults[{number + 1}] ({entry.name}) was left out: TCP hides it from a deployment's nodes")
             continue
         if isinstance(entry, Partition) and entry.one_way:
             raise RequestError(f"faults[{number + 1}] (partition): one_way is for simulations; hosts are frozen here")
+        assert isinstance(entry, Partition | Crash | Churn), f"nothing says what {entry.name} does to processes"
         drawn = stream(scenario.coins.seed, Purpose.FAULTS, number + 1)
         chosen = _hosts(entry, hosts, users, drawn)
         if isinstance(entry, Crash):
