@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -152,7 +152,7 @@ def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) ->
 
 def test_every_method_of_an_epsilon_and_of_a_curve_has_words() -> None:
     assert_complete(METHODS, get_args(Method))
-    assert_complete(privacy._RESTS, get_args(Curve.__annotations__["how"]))
+    assert_complete(privacy._RESTS, get_args(get_type_hints(Curve)["how"]))
 
 
 def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:
