@@ -15,11 +15,21 @@ from collections.abc import Sequence
 from p2p_labeldp.mechanisms.mixing import Secret
 from p2p_labeldp.protocol.depositor import DEPOSITED, REFUSES, Depositor, Share
 from p2p_labeldp.protocol.host import Said
-from p2p_labeldp.protocol.messages import COORDINATOR, Batch, Committed, Halt, NoGo, Opened, Outgoing, Stop, Unlock
+from p2p_labeldp.protocol.messages import (
+    COORDINATOR,
+    HOST,
+    Batch,
+    Committed,
+    Halt,
+    NoGo,
+    Opened,
+    Outgoing,
+    Stop,
+    Unlock,
+)
 from p2p_labeldp.protocol.mixing_host import MixingHost
-from p2p_labeldp.protocol.relay import PASSED, Relay
+from p2p_labeldp.protocol.relay import PASSED, Relay, batch_parts
 from p2p_labeldp.protocol.session import Session, batch_digest
-from p2p_labeldp.protocol.signatures import SIGNED_BATCH
 from p2p_labeldp.scenario.entries import CrookedRelays
 
 
@@ -30,6 +40,10 @@ class CrookedRelay(Relay):
     old: list[bytes]
     target = 0
     """The place, in what it passes on, of the packet that it is after: the victim's, if it can know which that is."""
+    other: Session | None = None
+    """If it equivocates: the attempt as those know it who are shown the second batch."""
+    second = b""
+    """Its signature on that batch."""
 
     def _mix(self, packets: list[bytes]) -> Sequence[Outgoing]:
         said = super()._mix(packets)
@@ -39,7 +53,15 @@ class CrookedRelay(Relay):
         if self.entry.way == "early":
             unlock = Unlock(self.session.round, self.session.attempt, self._inner, self._pledge(self.me, self._nonce))
             return [*said, *((relay, unlock) for relay in self.session.relays if relay != self.me)]
+        if self.entry.way == "equivocate" and self.position + 1 == len(self.session.relays):
+            return [*said, *self._shown_to_others()]
         return [(to, self._altered(message) if type(message) is Batch else message) for to, message in said]
+
+    def _shown_to_others(self) -> list[Outgoing]:
+        """The batch in another order, signed as the first is: for half of those that are shown one."""
+        packets = self._passed[::-1]
+        self.other, self.second = copy.copy(self.session), self._signed(batch_digest(packets))
+        return [(HOST, part) for part in batch_parts(self.session, self.position + 1, packets, self.second)]
 
     def _strip(self, packets: list[bytes]) -> list[bytes | None]:
         session, hers = self.session, self.session.place_of(self.entry.victim)
@@ -78,15 +100,24 @@ class CrookedRelay(Relay):
 class CrookedMember(Depositor):
     """Honest but for what she does as a relay."""
 
-    __slots__ = ("_entry", "_old")
+    __slots__ = ("_entry", "old")
 
     def __init__(self, id_: int, label: int, host: MixingHost, entry: CrookedRelays, old: list[bytes]) -> None:
         super().__init__(id_, label, host)
-        self._entry, self._old = entry, old
+        self._entry, self.old = entry, old
+
+    def shows_two(self, batch: Batch) -> bool:
+        """Whether this is one of two batches that she shows."""
+        relay, name = self.relay, (batch.round, batch.cluster, batch.attempt)
+        return isinstance(relay, CrookedRelay) and relay.other is not None and name == relay.session.name
+
+    def shows_second(self, batch: Batch) -> bool:
+        """Whether this is the second of two batches that she shows."""
+        return isinstance(self.relay, CrookedRelay) and batch.signature == self.relay.second != b""
 
     def _relaying(self, session: Session, position: int, share: Share) -> Relay:
         relay = CrookedRelay(session, position, share.outer, share.inner, self.host.cipher, self.host.secrets)
-        relay.entry, relay.old = self._entry, self._old
+        relay.entry, relay.old = self._entry, self.old
         return relay
 
 
@@ -105,21 +136,20 @@ class Refuser(Depositor):
 
 
 class TwoFacedHost(MixingHost):
-    """As if there were two hosts: a crooked last relay shows users with odd ids the batch in another order."""
+    """As if there were two hosts: a crooked last relay shows users with odd ids the second of its batches."""
 
     __slots__ = ()
 
     def _published(self, sender: int, message: Committed | Opened | Stop | Batch | Halt) -> Sequence[Said]:
-        crooked = type(message) is Batch and isinstance(self.member(sender), CrookedMember)
-        session = self._sessions.get((message.cluster, message.attempt))
-        if not crooked or session is None:
+        member = self.member(sender) if type(message) is Batch else None
+        first = self._sessions.get((message.cluster, message.attempt))
+        if not isinstance(member, CrookedMember) or first is None:
             return super()._published(sender, message)
         assert isinstance(message, Batch)
+        second = member.shows_second(message)
+        session = member.relay.other if second and isinstance(member.relay, CrookedRelay) else first
+        assert session is not None
         if not session.show(sender, message, self.cipher.packet_size(session.wanted, session.wanted)):
             return ()
-        other = copy.copy(session)
-        other.batch = session.batch[::-1]
-        other.digest = batch_digest(other.batch)
-        other.proof = self.signatures.sign(sender, session.statement(SIGNED_BATCH, sender, other.digest))
-        faces = {user: other if user % 2 else session for user in self._mine(session.members)}
-        return [(user, *said) for user, shown in faces.items() for said in self.member(user).checks(shown)]
+        users = [user for user in self._mine(session.members) if user % 2 == second]
+        return [(user, *said) for user in users for said in self.member(user).checks(session)]

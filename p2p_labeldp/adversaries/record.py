@@ -100,6 +100,8 @@ class Adversary:
     flips_hold: bool = False
     """Where it misbehaves: whether every user still flips her label once, as the account of the flips alone assumes.
     Nothing is guaranteed otherwise."""
+    hidden_from: bool = False
+    """Where it misbehaves: whether one honest relay of the mixed exchange hides the others from it all the same."""
     attacks: tuple[Attack, ...] = ()
     """Attacks of its own, played on what it sees beside the best there is."""
     exchanges: tuple[str, ...] = ("pull",)

@@ -146,7 +146,8 @@ class Checker:
             if self._explained_by_away(event):
                 self._lack(event, broken.invariant, str(broken))
             else:
-                self._note(broken.invariant, event.position, f"{event}: {broken}", event.sender)
+                party = event.sender if broken.party is None else broken.party
+                self._note(broken.invariant, event.position, f"{event}: {broken}", party)
 
     def finish(self) -> None:
         """Check that nothing is missing."""

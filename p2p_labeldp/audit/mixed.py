@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from p2p_labeldp.audit.invariants import RULES, Checker, Turn, checks_of
-from p2p_labeldp.audit.rules import INVARIANTS, require
+from p2p_labeldp.audit.rules import INVARIANTS, Broken, require
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.mixing import (
@@ -67,6 +67,8 @@ class _Attempt:
     own: bytes = b""
     opened: int = 0
     batches: dict[int, list[bytes]] = field(default_factory=dict)  # by step, as far as they have been passed on
+    again: list[bytes] = field(default_factory=list)  # a second batch of the last relay, as far as it has shown one
+    shown: dict[bytes, bytes] = field(default_factory=dict)  # digests of what the last relay showed: its signatures
     deposits: dict[int, bytes] = field(default_factory=dict)
     gos: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (member, relay)
     keys: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (relay, to whom): commitment to a nonce
@@ -197,10 +199,20 @@ class MixedChecker(Checker):
         before = state.batches.get(step - 1, [])
         require(len(before) == len(session.members), "whole_batches", f"passes on batch {step} before it has taken one")
         known = state.batches.setdefault(step, [])
+        second = last and len(known) == len(session.members)
+        if second:
+            known = state.again
         require(first == len(known), "whole_batches", f"begins at place {first}, not {len(known)}")
         known.extend(packets)
         if len(known) < len(session.members):
             return
+        # Whatever is wrong with it: those who are shown it go by it.
+        if last:
+            state.shown[batch_digest(known)] = signature
+        if last and not second:
+            session.batch, session.found = list(known), frozenset(known)
+            session.digest, session.proof = batch_digest(known), signature
+        require(not second, "agreement", "shows a second batch")
         self._require_whole(state, step)
         if self._secrets is not None:
             order = permutation(self._secrets.of(Secret.ORDER, round_, cluster, attempt, step - 1), len(known)).tolist()
@@ -208,15 +220,14 @@ class MixedChecker(Checker):
                 self._looks(round_, attempt, user, step - 1): self._looks(round_, attempt, user, step)
                 for user in session.members
             }
+            # What a packet that is nobody's becomes only whoever made it knows.
             expected = [became.get(before[place]) for place in order]
             require(
-                expected == known,
+                all(packet in (None, found) for packet, found in zip(expected, known, strict=True)),
                 "mixing",
                 f"batch {step} is not batch {step - 1} without a layer, in the seed's order",
             )
         if last:
-            session.batch, session.found = list(known), frozenset(known)
-            session.digest, session.proof = batch_digest(known), signature
             self._require_signed(event.sender, session.statement(SIGNED_BATCH, event.sender, session.digest), signature)
 
     def _require_whole(self, state: _Attempt, step: int) -> None:
@@ -241,18 +252,16 @@ class MixedChecker(Checker):
         state, session = self._mixing(event.sender, round_, attempt)
         require(event.receiver in session.relays, "relays", "says go to someone who is no relay")
         require((event.sender, event.receiver) not in state.gos, "agreement", "says go again")
-        require(
-            bool(session.digest) and signed == session.digest, "agreement", "signs another batch than all were shown"
-        )
-        require(shown == session.proof, "signatures", "repeats another signature of the last relay")
+        require(signed in state.shown, "agreement", "signs another batch than all were shown")
+        require(shown == state.shown[signed], "signatures", "repeats another signature of the last relay")
         self._require_signed(event.sender, session.statement(SIGNED_GO, event.sender, signed), signature)
         state.gos[event.sender, event.receiver] = signed
 
     def _no_go(self, event: Event, *fields: Any) -> None:
         round_, attempt, shown, proof, layers, _ = fields
-        _, session = self._mixing(event.sender, round_, attempt)
-        require(batch_digest(session.batch) == shown, "agreement", "was shown another batch than everyone")
-        require(proof == session.proof, "signatures", "repeats another signature of the last relay")
+        state, session = self._mixing(event.sender, round_, attempt)
+        require(shown in state.shown, "agreement", "was shown another batch than everyone")
+        require(proof == state.shown[shown], "signatures", "repeats another signature of the last relay")
         there = bool(layers) and layers[-1] in session.found
         require(not there or not session.distinct, "agreement", "says no-go, and her packet is in the batch")
 
@@ -260,14 +269,17 @@ class MixedChecker(Checker):
         state, session = self._mixing(event.sender, round_, attempt)
         both = event.sender in session.relays and event.receiver in session.relays and event.sender != event.receiver
         require(both, "relays", "a key goes from relay to relay")
-        agreed = sum((user, event.sender) in state.gos for user in session.members)
-        everyone = agreed == len(session.members)
-        require(everyone, "nothing_opened_early", f"released with {agreed} gos of {len(session.members)}")
+        # Whatever is wrong with it: whoever is told goes by it.
+        again = (event.sender, event.receiver) in state.keys
+        state.keys.setdefault((event.sender, event.receiver), sealed)
+        require(not again, "nothing_opened_early", "releases again")
+        gos = [state.gos[user, event.sender] for user in session.members if (user, event.sender) in state.gos]
+        everyone = len(gos) == len(session.members)
+        require(everyone, "nothing_opened_early", f"released with {len(gos)} gos of {len(session.members)}")
+        require(len(set(gos)) == 1, "nothing_opened_early", "released with gos over several batches")
         require(event.sender not in state.halted, "nothing_opened_early", "halted, and releases all the same")
-        require((event.sender, event.receiver) not in state.keys, "nothing_opened_early", "releases again")
         same = {commitment for (relay, _), commitment in state.keys.items() if relay == event.sender} <= {sealed}
         require(same, "draws", "commits to two nonces")
-        state.keys[event.sender, event.receiver] = sealed
 
     def _reveal(self, event: Event, round_: int, attempt: int, nonce: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
@@ -310,11 +322,14 @@ class MixedChecker(Checker):
 
     def _require_source(self, state: _Attempt, session: Session, drawn: int, label: int) -> None:
         """In a seeded simulation it is known whose packet stands there."""
-        packet = state.batches[len(session.relays)][drawn]
+        batch = state.batches.get(len(session.relays), [])
+        require(len(batch) == len(session.members), "draws", "a label of a batch that nobody was shown")
         last = {
             self._looks(session.round, session.attempt, user, len(session.relays)): user for user in session.members
         }
-        source = last[packet]
+        source = last.get(batch[drawn])
+        require(source is not None, "draws", f"what stands at place {drawn} is nobody's packet")
+        assert source is not None
         flip_round = 0 if self._parameters.noise == "sticky" else session.round
         known = self._noisy[flip_round]
         before = known.get(source)
@@ -339,21 +354,37 @@ class MixedChecker(Checker):
         require(event.sender in session.relays, "relays", "halts and is no relay")
         released = any(relay == event.sender for relay, _ in state.keys)
         require(not released, "nothing_opened_early", "released, and halts all the same")
-        if evidence and self._stamps is not None:
-            require(
-                not signed_twice(self._stamps, session.relays[-1], evidence),
-                "agreement",
-                f"shows that user {session.relays[-1]} signed two batches",
-            )
         state.halted.add(event.sender)
+        if evidence and len(state.shown) < 2:
+            last = session.relays[-1]
+            proves = self._stamps is None or signed_twice(self._stamps, last, evidence)
+            require(proves, "agreement", "shows evidence that proves nothing")
+            raise Broken("agreement", f"user {last} signed two batches, and showed one", last)
+
+    def _overdue(self, event: Event, round_: int, _: int, attempt: int, named: list[int]) -> None:
+        state, session = self._mixing(event.sender, round_, attempt)
+        alone = event.sender in session.relays and event.sender not in state.halted
+        require(alone and set(named) < set(session.relays), "relays", "waits as no relay, or for one that is none")
 
     def _stop(self, event: Event, round_: int, cluster: int, attempt: int, again: bool) -> None:
         require(cluster in self._rosters and round_ == self._round, "commitments", "stops what is not under way")
         require(attempt == self._ended.get((round_, cluster), 0), "commitments", f"attempt {attempt} is not under way")
+        self._note_unfinished(event, round_, cluster, attempt)
         if again:
             self._ended[round_, cluster] = attempt + 1
         else:
             self._stopped[round_, cluster] = event.time
+
+    def _note_unfinished(self, event: Event, round_: int, cluster: int, attempt: int) -> None:
+        """Relays that passed on a part of a batch: they wait for nobody, and send all of it at once."""
+        state = self._attempts.get((round_, cluster, attempt))
+        if state is None or state.session is None:
+            return
+        members, relays = len(state.session.members), state.session.relays
+        for step, batch in state.batches.items():
+            if step and len(batch) < members and relays[step - 1] not in self._missing:
+                detail = f"user {relays[step - 1]} passed on {len(batch)} packets of {members}"
+                self._note("whole_batches", event.position, detail, relays[step - 1])
 
     def _done(self, event: Event, round_: int, outcome: str) -> None:
         member = self._members.get(event.sender)
@@ -417,6 +448,7 @@ _RULES: dict[str, Callable[..., None]] = {
     "reveal": MixedChecker._reveal,
     "drawn": MixedChecker._drawn,
     "halt": MixedChecker._halt,
+    "overdue": MixedChecker._overdue,
     "stop": MixedChecker._stop,
     "done": MixedChecker._done,
 }

@@ -55,9 +55,10 @@ class Violation:
 class Broken(Exception):
     """A message that does not fit; raised where it is noticed, made a Violation where its position is known."""
 
-    def __init__(self, invariant: str, detail: str) -> None:
+    def __init__(self, invariant: str, detail: str, party: int | None = None) -> None:
+        """``party`` broke it, where that is not the message's sender."""
         super().__init__(detail)
-        self.invariant = invariant
+        self.invariant, self.party = invariant, party
 
 
 def require(holds: bool, invariant: str, detail: str) -> None:

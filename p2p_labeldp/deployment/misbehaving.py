@@ -9,7 +9,7 @@ labels and coins, whom they asked and who asked them, what was answered. Each ho
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.install import assign, colluding, replaced
 from p2p_labeldp.adversaries.kinds import adversary_of
+from p2p_labeldp.adversaries.mixers import CrookedMember
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.errors import RequestError
@@ -25,7 +26,7 @@ from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
-from p2p_labeldp.protocol.messages import Answer, Ask, Message
+from p2p_labeldp.protocol.messages import Answer, Ask, Batch, Message
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Scenario
 
@@ -112,6 +113,21 @@ def misbehaving_coordinator(scenario: Scenario, assignments: Iterable[Assignment
             record.install(setup, scenario, assignment)
     found: Coordinator = setup.coordinator
     return found
+
+
+def shown_to(users: Iterable[User]) -> Callable[[Message, list[str]], list[str]]:
+    """To which of the hosts of a cluster a batch, or a halt, of these users goes: a relay that shows two batches shows
+    the second to every other host."""
+    crooked = [user for user in users if isinstance(user, CrookedMember)]
+
+    def chosen(message: Message, hosts: list[str]) -> list[str]:
+        shows = [user for user in crooked if type(message) is Batch and user.shows_two(message)]
+        if not shows:
+            return hosts
+        assert isinstance(message, Batch)
+        return hosts[1::2] if shows[0].shows_second(message) else hosts[::2]
+
+    return chosen
 
 
 @dataclass

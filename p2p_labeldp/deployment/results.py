@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from p2p_labeldp.adversaries.install import colluding, misbehaving, present
+from p2p_labeldp.adversaries.install import present
 from p2p_labeldp.audit.folder import CARD, MANIFEST, SUMMARY
 from p2p_labeldp.data.dataset import Dataset
 from p2p_labeldp.data.rows import Rows
@@ -36,8 +36,7 @@ from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import (
     Circumstances,
     Table,
-    cluster_sizes,
-    colluders_by_size,
+    circumstances,
     guarantees,
     headline,
 )
@@ -141,16 +140,7 @@ def deployed_summary(
     """As of a simulated run; what needs everyone's true label is null."""
     fitted = learned(resolved, dataset, _described(outcome, known))
     parts = assignments_of(resolved.scenario, directory.users)
-    pooling, parameters = colluding(parts), resolved.plan.parameters
-    found = Circumstances.of(
-        outcome,
-        parameters,
-        resolved.delta,
-        misbehaving=tuple(misbehaving(parts)),
-        colluders=colluders_by_size(outcome.clusters, pooling, cluster_sizes(outcome.clusters, parameters))
-        if pooling
-        else {},
-    )
+    found = circumstances(outcome, resolved.plan.parameters, resolved.delta, parts)
     table = _privacy(resolved, found, outcome, directory)
     summary = Summary(
         **stated(resolved, outcome.warnings),
@@ -174,8 +164,9 @@ def deployed_summary(
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:
     """As of a simulated run, and what a user host sees: the answers that all its users got, and the model."""
     table = guarantees(resolved.plan, found)
-    if found.misbehaving:  # no more is counted on than against whoever sees everything
-        return table | {View.USER_HOST: msgspec.structs.replace(table[View.AUDITOR], view=View.USER_HOST)}
+    if found.misbehaving:  # the flips alone
+        left = guarantees(resolved.plan, replace(found, crooked={}))[View.AUDITOR]
+        return table | {View.USER_HOST: msgspec.structs.replace(left, view=View.USER_HOST)}
     if resolved.plan.holder is Holder.PEERS:
         host = _seen_by_a_host(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
     elif resolved.plan.holder is Holder.SHUFFLER:

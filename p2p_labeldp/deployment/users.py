@@ -114,6 +114,7 @@ class UsersPart(Part):
         self._told_noise = self._told_flips or scenario.mechanism.withstand > 0
         self._keep_pool = keep_pool
         self._pool: Pool | None = None
+        self._shown_to: Callable[[Message, list[str]], list[str]] | None = None  # where relays may misbehave
         self._rows: Rows | None = rows
         self._count = len(rows)
         if scenario.clusters.method == "given" and rows.clusters is None:
@@ -257,7 +258,8 @@ class UsersPart(Part):
         if 0 <= receiver - self._first < len(self.users):
             return (self.key,)
         if receiver == HOST and isinstance(message, Batch | Halt):
-            return self._hosts_of(message.cluster)
+            hosts = self._hosts_of(message.cluster)
+            return hosts if self._shown_to is None else self._shown_to(message, hosts)
         return super().keys_for(receiver, message)
 
     def _hosts_of(self, cluster: int) -> list[str]:
@@ -361,9 +363,8 @@ class UsersPart(Part):
             self._signatures = HostSignatures(self._signing, self.shares)
             host = MixingHost(self._parameters, self._coins, mine.first, mine.last, Onions(), self._signatures)
             host.run = self.directory.run
-            members = [Depositor(user, label, host) for user, label in labels]
-            host.member = lambda user: members[user - mine.first]
-            self.host, self.users = host, [*members]
+            self.host, self.users = host, [Depositor(user, label, host) for user, label in labels]
+            host.member = self._member
         else:
             self.host = Host(self._parameters, self._coins, mine.first, mine.last)
             self.users = [User(user, label, self.host) for user, label in labels]
@@ -381,15 +382,21 @@ class UsersPart(Part):
         self.say("coordinator", Ready(rows.person_rows))
         self._rows = None
 
+    def _member(self, user: int) -> Depositor:
+        found = self.users[user - self._first]
+        assert isinstance(found, Depositor)
+        return found
+
     def _misbehave(self, rows: Rows) -> None:
         """Put the scenario's adversaries into the places of some users."""
-        from p2p_labeldp.deployment.misbehaving import Pool, assignments_of, misbehaving_users
+        from p2p_labeldp.deployment.misbehaving import Pool, assignments_of, misbehaving_users, shown_to
 
         assert self.host is not None
         assert self.directory is not None
         found = assignments_of(self._scenario, self.directory.users)
         self.users = misbehaving_users(self._scenario, found, self.users, self.host, rows.features, rows.claims)
         self._pool = Pool.of(found, self.users)
+        self._shown_to = shown_to(self.users)
 
     def _write_pool(self) -> None:
         if self._pool is not None and self._keep_pool is not None:

@@ -23,7 +23,7 @@ from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.paper import lemma_epsilon
 from p2p_labeldp.privacy.parameters import Exchange, Parameters
 from p2p_labeldp.privacy.profile import Found, Profile, met
-from p2p_labeldp.privacy.relays import NO_RELAY, cases
+from p2p_labeldp.privacy.relays import NO_RELAY, Cases, cases
 from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
 from p2p_labeldp.privacy.views import RECORDS, View, views_of
 from p2p_labeldp.privacy.worst import WORK
@@ -94,7 +94,13 @@ class Account:
 
 
 def account(
-    view: str, parameters: Parameters, *, cluster_size: int, colluders: int = 0, thorough: bool = True
+    view: str,
+    parameters: Parameters,
+    *,
+    cluster_size: int,
+    colluders: int = 0,
+    thorough: bool = True,
+    relaying: bool = False,
 ) -> Account:
     """An accountant for ``view``; raises RequestError, naming the field, where a value is out of range.
 
@@ -107,7 +113,8 @@ def account(
     2.195
 
     ``thorough=False`` gives up the search for the worst n1 ten times sooner: clusters of more than some ten
-    thousand users then get a proved bound in seconds.
+    thousand users then get a proved bound in seconds. ``relaying``: one of the colluders, at least, is a relay of the
+    mixed exchange; else that is averaged over who the relays are.
     """
     allowed = views_of(parameters.exchange)
     if view not in allowed:
@@ -135,6 +142,8 @@ def account(
     )
     if parameters.exchange == Exchange.MIXED:
         profile = _mixed(View(view), profile, parameters)
+        if relaying and profile.cases is not None and view == View.COALITION:
+            profile = replace(profile, cases=Cases(profile.cases.all, 1 - profile.cases.all, 0.0))
     return Account(profile, str(view))
 
 

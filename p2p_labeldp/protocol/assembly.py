@@ -36,6 +36,7 @@ from p2p_labeldp.protocol.messages import (
     Open,
     Opened,
     Outgoing,
+    Overdue,
     Passed,
     Refused,
     Stop,
@@ -108,7 +109,8 @@ class Assembly:
         self._left_out: set[int] = set()  # who did not open: no commitment of theirs is taken any more
         self._session: Session | None = None  # of this attempt
         self._sessions: dict[int, Session] = {}
-        self._halted: set[tuple[int, int]] = set()
+        self._halted: set[tuple[int, int]] = set()  # (attempt, relay) that halted, or waits and cannot
+        self._overdue: set[int] = set()  # attempts whose time was over
         self._digests: dict[int, Passed] = {}
         self._refusal: tuple[int, NoGo] | None = None
         self._shown: dict[int, Parts] = {}
@@ -189,34 +191,57 @@ class Assembly:
         if message.evidence and not self._proves(session, message.evidence):
             raise Refused(Fault.MALFORMED, "evidence that proves nothing")
         about = ", ".join(name_of(user) for user in message.named[:5]) + (" and others" if message.named[5:] else "")
-        who = "caught, signed by her" if message.evidence else "may be to blame"
-        reason = "".join(each for each in message.reason[:200] if each.isprintable())
-        self._name_them(f"{name_of(sender)} halts: {reason}" + (f"; {who}: {about}" if about else ""))
         running = message.attempt == self.attempt and self.stage == MIXING
-        # What a no-go is judged by is still on its way.
-        return self._retry() if running and self._refusal is None else ()
+        who = "caught, signed by her" if message.evidence else "may be to blame" if running else "waited for"
+        reason = "".join(each for each in message.reason[:200] if each.isprintable())
+        what = f"{name_of(sender)} halts: {reason}" + (f"; {who}: {about}" if about else "")
+        # Of an attempt that something else has ended those who had to give up have nothing to tell.
+        if running or message.evidence or message.attempt in self._overdue:
+            self._name_them(what, message.attempt)
+        # A no-go, or what it is judged by, may still be on its way.
+        return self._retry() if running and self._refusal is None and not self._shown else ()
+
+    def overdue(self, sender: int, message: Overdue) -> Iterable[Outgoing]:
+        """Of an attempt that is over: there will be no other for whoever said go in it."""
+        session = self._sessions.get(message.attempt)
+        if session is None or sender not in session.relays:
+            raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is no relay of attempt {message.attempt}")
+        if (message.attempt, sender) in self._halted:
+            raise Refused(Fault.DUPLICATE, f"{name_of(sender)} has halted, or said that she waits")
+        if not message.named or not set(message.named) < set(session.relays):
+            raise Refused(Fault.MALFORMED, "a relay waits for other relays")
+        self._halted.add((message.attempt, sender))
+        waits = f"{name_of(sender)} has released her key, and waits for {_names(message.named)}"
+        self._name_them(waits, message.attempt)
+        return ()
 
     def no_go(self, sender: int, message: NoGo) -> Iterable[Outgoing]:
         self._require(message.attempt, MIXING, sender)
         if self._refusal is not None:
             raise Refused(Fault.DUPLICATE, "a no-go is being judged")
         self._refusal = sender, message
-        return ()
+        return self._judge() if self._all_shown else ()
 
     def show(self, sender: int, message: Batch) -> Iterable[Outgoing]:
-        """A part of a batch that a relay shows because someone said no-go."""
+        """A part of a batch that a relay shows because someone said no-go; it may overtake the no-go."""
         session = self._require_relay(sender, message.attempt)
         step = message.step
         holder = session.relays[max(0, step - 1)] if step <= len(session.relays) else None
-        if self._refusal is None or sender != holder:
-            raise Refused(Fault.OUT_OF_ORDER, f"nobody asked {name_of(sender)} for batch {step}")
+        if sender != holder:
+            raise Refused(Fault.MISDIRECTED, f"batch {step} is not {name_of(sender)}'s to show")
         parts = self._shown.setdefault(step, Parts(len(session.members)))
         parts.take(message.first, message.packets)
-        everything = len(self._shown) == len(session.relays) + 1 and all(each.whole for each in self._shown.values())
-        return self._judge() if everything else ()
+        return self._judge() if self._refusal is not None and self._all_shown else ()
+
+    @property
+    def _all_shown(self) -> bool:
+        """Whether every relay has shown what it took and passed on."""
+        whole = all(each.whole is not None for each in self._shown.values())
+        return self._session is not None and len(self._shown) == len(self._session.relays) + 1 and whole
 
     def expire(self) -> Iterable[Outgoing]:
         """The time of an attempt is over."""
+        self._overdue.add(self.attempt)
         if self.stage == COMMITTING:
             missing = sorted(self._waiting)
             self._name_them(f"{_count(missing)} did not commit")
@@ -328,8 +353,10 @@ class Assembly:
         self._name_them("the cluster stopped; its users abstain")
         return [(HOST, stop)]
 
-    def _name_them(self, what: str) -> None:
-        self.named.append(f"cluster {self.cluster}, round {self.round}, attempt {self.attempt}: {what}")
+    def _name_them(self, what: str, attempt: int | None = None) -> None:
+        """``attempt`` is the one under way unless given."""
+        which = self.attempt if attempt is None else attempt
+        self.named.append(f"cluster {self.cluster}, round {self.round}, attempt {which}: {what}")
 
     def _go(self, event: Event) -> None:
         self.stage = TRANSITIONS[self.stage][event]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.privacy import Exchange
 
-VERSION = 4
+VERSION = 5
 
 COORDINATOR, LEARNER, AUDITOR, HOST, CURATOR, SHUFFLER = -1, -2, -3, -4, -5, -6
 PARTIES = {
@@ -481,6 +481,20 @@ class Halt(Message, frozen=True, tag="halt"):
     evidence: Annotated[list[Short], msgspec.Meta(max_length=5)]
 
 
+class Overdue(Message, frozen=True, tag="overdue"):
+    """A relay that has released its key waits for those of others, or for their nonces: there is no way back for it."""
+
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "a relay that has released says for whom it waits"
+    exchanges = (Exchange.MIXED,)
+
+    round: RoundNumber
+    cluster: Index
+    attempt: Attempt
+    named: list[Index]
+
+
 class Stop(Message, frozen=True, tag="stop"):
     """The coordinator ends an attempt; ``again``: another one begins, with fresh commitments from everyone."""
 
@@ -520,8 +534,8 @@ class Refusal(Message, frozen=True, tag="refusal"):
 
 AnyMessage = (
     Hello | Roster | Centre | Assignment | Round | Ask | Answer | Commit | Committed | Open | Opened | Deposit | Batch
-    | Passed | Go | NoGo | Unlock | Reveal | Drawn | Halt | Stop | Report | Prior | Submit | ClusterShares | Release
-    | Done | Closed | Goodbye | Refusal
+    | Passed | Go | NoGo | Unlock | Reveal | Drawn | Halt | Overdue | Stop | Report | Prior | Submit
+    | ClusterShares | Release | Done | Closed | Goodbye | Refusal
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 """In the order in which a run sends them."""

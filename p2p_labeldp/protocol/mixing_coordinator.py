@@ -28,6 +28,7 @@ from p2p_labeldp.protocol.messages import (
     NoGo,
     Open,
     Outgoing,
+    Overdue,
     Passed,
     Refused,
     name_of,
@@ -113,6 +114,7 @@ _HANDLERS: dict[type, Callable[[Assembly, int, Any], Iterable[Outgoing]]] = {
     Open: Assembly.open,
     Passed: Assembly.passed,
     Halt: Assembly.halt,
+    Overdue: Assembly.overdue,
     NoGo: Assembly.no_go,
     Batch: Assembly.show,
 }

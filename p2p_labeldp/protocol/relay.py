@@ -37,6 +37,7 @@ from p2p_labeldp.protocol.messages import (
     Message,
     NoGo,
     Outgoing,
+    Overdue,
     Passed,
     Refusal,
     Refused,
@@ -252,8 +253,8 @@ class Relay:
         position = self._relay(sender)
         if position in self._nonces:
             raise Refused(Fault.DUPLICATE, f"the nonce of {name_of(sender)} is known")
-        # It may overtake her commitment; ours is out, or she would not open.
-        self._require(RELEASED, DRAWING)
+        # It may overtake her commitment. Ours is out, or she opens too early; that harms nobody, for ours is made.
+        self._require(PASSED, RELEASED, DRAWING)
         if len(message.nonce) != NONCE:
             raise Refused(Fault.MALFORMED, f"a nonce takes {NONCE} bytes")
         self._nonces[position] = message.nonce
@@ -297,7 +298,9 @@ class Relay:
         return [(HOST, told), (COORDINATOR, told)]
 
     def expire(self) -> Sequence[Outgoing]:
-        """The attempt's time is over: name whom it waited for."""
+        """The attempt's time is over: name whom it waited for; one that has released goes on waiting."""
+        if self.stage in (RELEASED, DRAWING):
+            return [(COORDINATOR, Overdue(*self.session.name, self.awaited))]
         return self.halt(self.awaited, "the limit is over")
 
     @property

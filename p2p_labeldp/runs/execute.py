@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.adversaries.install import assign, colluding, install, misbehaving, refuse_misbehaviour
+from p2p_labeldp.adversaries.install import assign, install, refuse_misbehaviour
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.data import Dataset
 from p2p_labeldp.engines.actors import Simulation
@@ -38,7 +38,7 @@ from p2p_labeldp.protocol.auditor import BATCH, Record
 from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, colluders_by_size, guarantees
+from p2p_labeldp.runs.guarantees import Table, circumstances, guarantees
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.scenario import ENGINES, MECHANISMS, Engine, Hosting, Scenario
 from p2p_labeldp.streams import Purpose
@@ -155,7 +155,9 @@ def _by_actors(waiting: Executed, setting: Setting) -> Executed:
     if setting.observer is not None:
         everyone = Outcome(np.asarray(clusters(np.arange(len(dataset.labels)), dataset.features)), [])
         planned = dataclasses.replace(waiting, outcome=everyone, assignments=assignments)
-        expected = circumstances(resolved, everyone, assignments, replaced=setting.prepare is not None)
+        expected = circumstances(
+            everyone, resolved.plan.parameters, resolved.delta, assignments, replaced=setting.prepare is not None
+        )
         setting.observer.planned(planned, guarantees(resolved.plan, expected))
     outcome = simulation.run()
     silent = frozenset(p.victim for p in assignments if p.victim is not None and not simulation.users[p.victim].flipped)
@@ -189,22 +191,6 @@ RUNS: dict[Engine, Callable[[Executed, Setting], Executed]] = {
     Engine.ACTORS: _by_actors,
     Engine.VECTORIZED: _on_arrays(run_vectorized),
 }
-
-
-def circumstances(
-    resolved: Resolved, outcome: Outcome, assignments: Sequence[Assignment], *, replaced: bool
-) -> Circumstances:
-    """What the guarantees of an exchange depend on; ``replaced``: roles are code that nobody has accounted for."""
-    parameters, pooling = resolved.plan.parameters, colluding(assignments)
-    sizes = cluster_sizes(outcome.clusters, parameters)
-    return Circumstances.of(
-        outcome,
-        parameters,
-        resolved.delta,
-        misbehaving=tuple(misbehaving(assignments)),
-        replaced=replaced,
-        colluders=colluders_by_size(outcome.clusters, pooling, sizes) if pooling else {},
-    )
 
 
 def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None) -> None:

@@ -23,7 +23,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.install import colluding, misbehaving
 from p2p_labeldp.adversaries.kinds import adversary_called
+from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
 from p2p_labeldp.privacy import Account, Exchange, Guarantee, Parameters, View, account, views_of
@@ -49,6 +51,9 @@ class Circumstances:
     """Whether roles were replaced by code that nobody has accounted for."""
     colluders: Mapping[int, int] = field(default_factory=dict)
     """The most colluders that a cluster of a size holds; empty where nobody colludes, and one is assumed."""
+    crooked: Mapping[int, int] = field(default_factory=dict)
+    """The most users that a cluster of a size holds who misbehave, or collude; of the mixed exchange, where one honest
+    relay hides the others from all of them (``Adversary.hidden_from``), and empty elsewhere."""
     distrusted: bool = False
     """Whether users of large enough clusters abstained, so that others may be fewer than they think."""
     reported: Mapping[int, int] | None = None
@@ -104,6 +109,25 @@ def colluders_by_size(clusters: NDArray[np.integer], members: Iterable[int], siz
     return found
 
 
+def circumstances(
+    outcome: Outcome, parameters: Parameters, delta: float, assignments: Sequence[Assignment], *, replaced: bool = False
+) -> Circumstances:
+    """What the guarantees of an exchange depend on; ``replaced``: roles are code that nobody has accounted for."""
+    pooling, sizes = colluding(assignments), cluster_sizes(outcome.clusters, parameters)
+    kinds = tuple(misbehaving(assignments))
+    hiding = parameters.exchange == Exchange.MIXED and all(adversary_called(kind).hidden_from for kind in kinds)
+    crooked = {*pooling, *(user for each in assignments if each.entry.name in kinds for user in each.members)}
+    return Circumstances.of(
+        outcome,
+        parameters,
+        delta,
+        misbehaving=kinds,
+        replaced=replaced,
+        colluders=colluders_by_size(outcome.clusters, pooling, sizes) if pooling else {},
+        crooked=colluders_by_size(outcome.clusters, sorted(crooked), sizes) if kinds and hiding else {},
+    )
+
+
 def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] | None = None) -> Table:
     """View to guarantee: what the plan states, or what the exchange of those who took part comes to in ``views``."""
     views = views_of(plan.parameters.exchange) if views is None else views
@@ -121,7 +145,7 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] | None = 
         return nothing_guaranteed(
             views, found.delta, f"nothing says that users still flip their labels once beside {', '.join(unknown)}"
         )
-    if kinds:
+    if kinds and not found.crooked:
         table = flips_alone(
             plan.parameters, found.delta, f"not everyone is honest ({', '.join(kinds)}): the flips alone are counted on"
         )
@@ -131,10 +155,19 @@ def guarantees(plan: Plan, found: Circumstances, views: Sequence[View] | None = 
         return flips_alone(
             plan.parameters, found.delta, "users of large enough clusters abstained: the flips alone are counted on"
         )
-    colluders = tuple(sorted(found.colluders.items()))
-    return {
-        view: _honest(view, plan.parameters, tuple(sorted(found.seen(view).items())), colluders, found.delta)
+    known = tuple(sorted(found.colluders.items())), tuple(sorted(found.crooked.items()))
+    table = {
+        view: _honest(view, plan.parameters, tuple(sorted(found.seen(view).items())), *known, found.delta)
         for view in views
+    }
+    if not kinds:
+        return table
+    why = f"whatever they do ({', '.join(kinds)}), the others' labels are seen shuffled if one relay is honest"
+    return {
+        view: msgspec.structs.replace(
+            each, method="upper_bound", reason=f"{why}; {each.reason}" if each.reason else why
+        )
+        for view, each in table.items()
     }
 
 
@@ -144,10 +177,13 @@ def _honest(
     parameters: Parameters,
     sizes: tuple[tuple[int, int], ...],
     colluders: tuple[tuple[int, int], ...],
+    crooked: tuple[tuple[int, int], ...],
     delta: float,
 ) -> Guarantee:
-    """Where everyone is honest. Runs that differ in their coins alone, as those of a sweep, are accounted for once."""
-    return worst_of(view, parameters, Circumstances(dict(sizes), delta, colluders=dict(colluders)))
+    """Where everyone is honest, or it does not matter. Runs that differ in their coins alone, as those of a sweep, are
+    accounted for once."""
+    found = Circumstances(dict(sizes), delta, colluders=dict(colluders), crooked=dict(crooked))
+    return worst_of(view, parameters, found)
 
 
 def worst_of(view: View, parameters: Parameters, found: Circumstances) -> Guarantee:
@@ -205,7 +241,8 @@ def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Ci
         return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size, **known)
     accountant = cluster_account(view, size, parameters, found)
     answer = accountant.get_epsilon(found.delta)
-    known |= accountant.conditional(found.delta)
+    if not found.crooked.get(size):
+        known |= accountant.conditional(found.delta)
     if lost:
         answer = msgspec.structs.replace(answer, method="upper_bound", error_bound=answer.epsilon)
     return msgspec.structs.replace(
@@ -220,7 +257,17 @@ def colluders_in(size: int, found: Circumstances) -> int:
 
 
 def cluster_account(view: View, size: int, parameters: Parameters, found: Circumstances) -> Account:
-    """The accountant of a view of a cluster, with the colluders that it holds; without any, they see what she sees."""
+    """The accountant of a view of a cluster, with the colluders that it holds; without any, they see what she sees.
+
+    Beside users who misbehave as relays no view is more than what they could tell it, and what it knows by itself.
+    """
+    if found.crooked.get(size):
+        itself = view in (View.PEER, View.RELAY) or (view == View.COALITION and not found.colluders)
+        known = min(found.crooked[size] + itself, size - 1)
+        if known:
+            return account(
+                View.COALITION, parameters, cluster_size=size, colluders=known, thorough=False, relaying=True
+            )
     colluders = colluders_in(size, found) if view == View.COALITION else 0
     if view == View.COALITION and not colluders:
         view = View.LEARNER

@@ -26,12 +26,11 @@ from p2p_labeldp.runs.execute import (
     Progress,
     Setting,
     check_engine,
-    circumstances,
     execute,
     workers_at,
 )
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import guarantees, headline
+from p2p_labeldp.runs.guarantees import circumstances, guarantees, headline
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
@@ -142,7 +141,13 @@ def _summary(
     resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
     asked.tell("learning", 0, 0)
     fitted = learned(resolved, dataset, outcome)
-    found = circumstances(resolved, outcome, executed.assignments, replaced=asked.prepare is not None)
+    found = circumstances(
+        outcome,
+        resolved.plan.parameters,
+        resolved.delta,
+        executed.assignments,
+        replaced=asked.prepare is not None,
+    )
     table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
     if executed.assignments and asked.measure is not None:

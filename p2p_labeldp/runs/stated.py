@@ -69,7 +69,11 @@ def who(view: View, guarantee: Guarantee | None = None) -> str:
         if guarantee.colluders == 0:
             return f"{RECORDS[view].who}, none of them in the worst cluster"
         many = "one user" if guarantee.colluders == 1 else plural(guarantee.colluders, "user")
-        return f"the learner colluding with {many}"
+        relays = ""
+        if guarantee.no_relay_epsilon is not None and guarantee.relay_epsilon is not None:
+            none, some = shown_epsilon(guarantee.no_relay_epsilon), shown_epsilon(guarantee.relay_epsilon)
+            relays = f" ({none} if no relay is among them, {some} if some are)"
+        return f"the learner colluding with {many}{relays}"
     return RECORDS[view].who
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from p2p_labeldp.adversaries.install import install
+from p2p_labeldp.adversaries.suspects import suspects
+from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.messages import Batch, Drawn, Unlock
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
@@ -161,3 +165,57 @@ def test_kinds_of_the_other_exchange_are_refused_in_one_line() -> None:
     pull = make_entry("adversaries", {"kind": "silent", "users": [1]})
     with pytest.raises(RequestError, match=r'silent\): mechanism.exchange = "mixed" has none; it must be "pull"$'):
         run(replace(SCENARIO, adversaries=[pull]))
+
+
+def test_beside_crooked_relays_the_others_are_seen_shuffled_or_local_if_all_relays_are_theirs(
+    tmp_path: Path,
+) -> None:
+    """rho rr + (1 - rho) times the shuffled view of the honest, with three draws of the relays."""
+    scenario = replace(
+        SCENARIO,
+        data__users=60,
+        privacy__delta=1e-3,
+        mechanism__alpha=0.2,
+        mechanism__relays=4,
+        adversaries=[make_entry("adversaries", {"kind": "crooked_relays", "count": 5, "way": "order"})],
+    )
+    summary = run(scenario, out=tmp_path / "run").summary
+    stated = summary.privacy[View.LEARNER]
+    assert "seen shuffled if one relay is honest" in str(stated.reason)
+    rho = 1 - (1 - math.comb(5, 4) / math.comb(60, 4)) ** 3
+    shuffle = account("shuffle", Parameters(0.2), cluster_size=55)
+    local = max(0.0, 0.8 - math.exp(stated.epsilon) * 0.2)
+    assert rho * local + (1 - rho) * shuffle.get_delta(stated.epsilon).delta == pytest.approx(1e-3, rel=1e-3)
+    assert summary.privacy[View.PEER].epsilon > stated.epsilon, "who knows something by herself"
+    assert summary.curves["learner"].deltas[0] == pytest.approx(rho * 0.6 + (1 - rho) * shuffle.get_delta(0.0).delta)
+
+
+BROKEN = {
+    "drop": "whole_batches",
+    "replace": "mixing",
+    "duplicate": "whole_batches",
+    "replay": "mixing",
+    "peel": "whole_batches",
+    "order": "mixing",
+    "early": "nothing_opened_early",
+    "isolate": "mixing",
+    "equivocate": "agreement",
+}
+
+
+@pytest.mark.parametrize("way", BROKEN)
+def test_an_audit_finds_what_crooked_relays_did_and_accuses_nobody_else(way: str, tmp_path: Path) -> None:
+    entry = {"kind": "crooked_relays", "users": [0, *EVERYONE[1:]], "way": way, "victim": 1}
+    scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", entry)])
+    run(scenario, out=tmp_path / "run")
+    (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
+    assert found.violations == []
+    assert found.explained["crooked_relays"][BROKEN[way]] > 0
+
+
+def test_an_audit_finds_a_no_go_without_a_reason(tmp_path: Path) -> None:
+    scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", {"kind": "no_go", "users": [4]})])
+    run(scenario, out=tmp_path / "run")
+    (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
+    assert found.violations == []
+    assert found.explained["no_go"]["agreement"] > 0

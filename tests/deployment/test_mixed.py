@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,17 @@ from deployment_model import KeptCoins, Model
 
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.items import Directory, Mail, Noise, decode_item
+from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Drawn, Unlock
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Drawn, Go, Unlock
 from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.runs.resolve import resolve
-from p2p_labeldp.scenario import Scenario, parse_scenario, replace
+from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 USERS = 18
 SCENARIO = parse_scenario(f"""
@@ -130,3 +132,89 @@ def test_what_a_large_attempt_takes_is_no_reason_to_shun_a_host() -> None:
     part._scenario = replace(SCENARIO, clusters__minimum_size=8, mechanism__relays=relays)
     part.directory = Directory("", 0.0, users, 1, 2, [])
     assert part.allowance > a_user * users
+
+
+# Whoever misbehaves
+
+
+def misbehaved(kind: str, hosts: type[UsersPart] = UsersPart, **keys: Any) -> Model:
+    """Three hosts that carry adversaries; waits are over as often as it takes."""
+    entry = make_entry("adversaries", {"kind": kind, "users": EVERYONE} | keys)
+    parts = {f"{place:064x}": lambda name, log, model: model.make_users(name, log, hosts) for place in (1, 2, 3)}
+    model = Model(replace(SCENARIO, mechanism__rounds=1, adversaries=[entry]), 3, 1, parts)
+    model.run()
+    for _ in range(8):
+        if not all(part.over for part in model.parts.values()):
+            model.expire_round()
+            model.run()
+    assert all(part.over for part in model.parts.values())
+    return model
+
+
+def opened(model: Model) -> bool:
+    return any(type(each.message) in (Unlock, Drawn) for each in mail_of(model))
+
+
+EVERYONE = list(range(1, USERS))
+STOPPED = {
+    "drop": "the limit is over; waited for: user",
+    "replace": "a packet that the relay's key does not open; may be to blame: user",
+    "duplicate": "a packet occurs twice; may be to blame: user",
+    "replay": "a packet that the relay's key does not open; may be to blame: user",
+    "peel": "a packet that the relay's key does not open; may be to blame: user",
+    "isolate": "did not pass on a packet that she took (caught: user",
+    "equivocate": "the last relay signed two batches; caught, signed by her: user",
+}
+
+
+@pytest.mark.parametrize("way", STOPPED)
+def test_relays_that_tamper_with_packets_have_nothing_opened_and_are_named(way: str) -> None:
+    """Everyone but the victim would, so that every attempt is spoiled."""
+    model = misbehaved("crooked_relays", way=way, victim=0)
+    outcome = model.results[-1][0]
+    assert not opened(model)
+    assert [len(users) for users, _ in outcome.rounds] == [0]
+    assert (outcome.outcomes[0]["abstained"], outcome.stopped) == (USERS, [0])
+    assert any(STOPPED[way] in warning for warning in outcome.warnings)
+    assert model.summary().warnings[: len(outcome.warnings)] == tuple(outcome.warnings)
+
+
+@pytest.mark.parametrize("way", ["order", "early"])
+def test_relays_that_keep_the_order_or_release_at_once_gain_nothing(way: str) -> None:
+    """The draws are as ever; one honest relay hides whose label is whose, and keeps its key until everyone said go."""
+    model = misbehaved("crooked_relays", way=way, victim=0)
+    outcome = model.results[-1][0]
+    assert outcome.outcomes[0]["reported"] + outcome.outcomes[0]["dropped"] == USERS
+    assert outcome.missing == []
+    if way == "early":  # what each of them was dealt is what it would have been dealt
+        assert outcome.sha256() == on_arrays(model, dataclasses.replace(parameters_of(SCENARIO, 2), rounds=1)).sha256()
+
+
+class WithoutGo(UsersPart):
+    """Loses what user 1 says of the batch."""
+
+    def send(self, sender: int, receiver: int, message: Any) -> None:
+        if type(message) is not Go or sender != 1:
+            super().send(sender, receiver, message)
+
+
+def test_early_keys_open_nothing_while_one_relay_waits_for_a_go() -> None:
+    """Every relay but an honest one releases at once; one go never comes, and no label is told."""
+    relays = {each.receiver for each in mail_of(finished(3, seed=1)) if type(each.message) is Go}
+    crooked = sorted(relays - {min(relays), 1})
+    model = misbehaved("crooked_relays", way="early", victim=1, users=crooked, hosts=WithoutGo)
+    assert any(type(each.message) is Unlock for each in mail_of(model))
+    assert not any(type(each.message) is Drawn for each in mail_of(model))
+    assert [len(users) for users, _ in model.results[-1][0].rounds] == [0]
+
+
+def test_whoever_says_no_go_for_ever_is_caught_and_excluded_by_nobody() -> None:
+    """What she is judged by may come before her no-go does."""
+    model = misbehaved("no_go", users=[3])
+    outcome = model.results[-1][0]
+    assert not opened(model)
+    caught = [
+        each for each in outcome.warnings if "says no-go, and her packet is in the batch (caught: user 3)" in each
+    ]
+    assert len(caught) == 3
+    assert outcome.outcomes[0]["abstained"] == USERS

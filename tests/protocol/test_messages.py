@@ -45,6 +45,7 @@ from p2p_labeldp.protocol.messages import (
     NoGo,
     Open,
     Opened,
+    Overdue,
     Passed,
     Prior,
     Refusal,
@@ -95,6 +96,7 @@ ONE_OF_EACH: list[AnyMessage] = [
     Drawn(0, 1, 9),
     Halt(0, 3, 1, [4, 7], "a packet occurs twice", []),
     Halt(0, 3, 1, [4], "the last relay signed two batches", [bytes(32)] * 5),
+    Overdue(0, 1, 2, [3, 4]),
     Stop(0, 3, 1, True),
 ]
 

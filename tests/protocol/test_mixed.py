@@ -411,6 +411,9 @@ def test_after_a_release_nobody_who_said_go_takes_part_in_another_attempt(make: 
         return [] if type(message) is Unlock and sender == run.session.relays[1] else None
 
     run = spoiled(make, withhold, once=False)
+    first, withheld, last = run.session.relays
+    for waits in (first, last):
+        assert f"attempt 0: user {waits} has released her key, and waits for user {withheld}" in run.named
     assert {message.attempt for _, _, message in run.of_kind(Commit)} == {0}
     assert not run.of_kind(Halt)
     assert not run.of_kind(Drawn)

@@ -13,24 +13,25 @@ from p2p_labeldp.scenario.entries import CrookedRelays
 
 
 def install(setup: Setup, scenario: Scenario, assignment: Assignment) -> None:
-    entry, old = assignment.entry, list[bytes]()
-    assert isinstance(entry, CrookedRelays)
-    if entry.way == "equivocate":
+    """The one host of a simulation shows its users two batches as if it were two; a deployment has several."""
+    assert isinstance(assignment.entry, CrookedRelays)
+    if assignment.entry.way == "equivocate" and setup.coordinator is not None:
         setup.host.__class__ = TwoFacedHost
-    for user in assignment.members:
-        setup.users[user] = crooked(setup.users[user], entry, old)
-
-
-def crooked(honest: User, entry: CrookedRelays, old: list[bytes]) -> User:
-    assert isinstance(honest.host, MixingHost)
-    return CrookedMember(honest.id, honest.label, honest.host, entry, old)
 
 
 def replaces(setup: Setup, scenario: Scenario, entry: CrookedRelays, honest: User, moved: Callable[[int], int]) -> User:
-    """As installed; what they keep of earlier attempts is shared."""
-    return honest if isinstance(honest, CrookedMember) else crooked(honest, entry, [])
+    """Those of one simulation, or one host, share what they keep of earlier attempts."""
+    assert isinstance(honest.host, MixingHost)
+    kept = (user.old for user in setup.users if isinstance(user, CrookedMember))
+    return CrookedMember(honest.id, honest.label, honest.host, entry, next(kept, []))
 
 
 ADVERSARY = Adversary(
-    lambda entry: Measured.NOTED, install=install, replaces=replaces, flips_hold=True, exchanges=("mixed",)
+    lambda entry: Measured.NOTED,
+    install=install,
+    replaces=replaces,
+    flips_hold=True,
+    hidden_from=True,
+    exchanges=("mixed",),
+    deployed=True,
 )

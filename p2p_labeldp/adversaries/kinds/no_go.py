@@ -15,5 +15,7 @@ ADVERSARY = Adversary(
     lambda entry: Measured.NOTED,
     replaces=lambda setup, scenario, entry, honest, moved: refuser(honest),
     flips_hold=True,
+    hidden_from=True,
     exchanges=("mixed",),
+    deployed=True,
 )
