@@ -9,6 +9,9 @@ from pathlib import Path
 from p2p_labeldp.data.tabular import Outside
 from p2p_labeldp.errors import RequestError
 
+SEPARATORS = (",", ";", "\t", "|")
+"""Those that files usually have."""
+
 
 @dataclass(frozen=True, eq=False)
 class CsvTable:
@@ -50,10 +53,17 @@ def read_table(path: Path, separator: str = ",", *, least: int = 1) -> CsvTable:
                     raise RequestError(f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}")
                 rows.append([value.strip() for value in row])
                 lines.append(reader.line_num)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path} is not UTF-8: convert it; `p2p-labeldp schema` says what it seems to be") from error
+    except csv.Error as error:
         raise RequestError(f"{path} cannot be read as CSV: {' '.join(str(error).split())}") from error
     if not header:
         raise RequestError(f"{path} is empty; its first line must name the columns")
+    other = next((each for each in SEPARATORS if each != separator and each in header[0]), None)
+    if len(header) == 1 and other is not None:
+        raise RequestError(f"{path}: its columns seem to be separated by {other!r}, and {separator!r} is expected")
     if any(not name or as_number(name) is not None for name in header):
         raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
     twice = [name for index, name in enumerate(header) if name in header[:index]]

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.csvtable import as_number
+from p2p_labeldp.data.csvtable import SEPARATORS, as_number
 from p2p_labeldp.data.tabular import MOST_CATEGORIES
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema
@@ -33,7 +33,6 @@ TELLS = 0.99
 FEW = 5
 """Rows: a value that fewer have is theirs, and not named to everyone."""
 _LABELS = ("label", "target", "class", "outcome", "y")
-_SEPARATORS = (",", ";", "\t", "|")
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|ids|nr|nbr|no|num|number|uuid|guid|key|ssn|mrn|name|email|phone|code)$", re.I)
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
@@ -136,7 +135,7 @@ def _separator(text: str) -> str:
     """The one that gives the most fields, equally many in the first lines."""
     head = io.StringIO("".join(text.splitlines(keepends=True)[:50]), newline="")
     best, most = ",", 1
-    for separator in _SEPARATORS:
+    for separator in SEPARATORS:
         head.seek(0)
         try:
             widths = {len(row) for row in csv.reader(head, delimiter=separator) if row}

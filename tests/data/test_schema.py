@@ -277,6 +277,28 @@ def test_a_file_with_another_separator_is_read_by_its_schema(tmp_path: Path) -> 
     assert load(load_scenario(out).data, 0).schema.separator == ";"
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"visit;sex;age;weight;town;state\n1;f;60;80;Bern;ill\n", "its columns seem to be separated by ';', and ','"),
+        (HEADER.encode() + "1,f,60,80,K\xf6ln,ill\n".encode("cp1252"), "is not UTF-8: convert it"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_named_with_what_to_do(
+    tmp_path: Path, content: bytes | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study(tmp_path)
+    if content is not None:
+        (tmp_path / "mine.csv").write_bytes(content)
+    words = ["node", "users", str(tmp_path / "study.toml"), "--rows", str(tmp_path / "mine.csv")]
+    assert main([*words, "--certs", str(tmp_path / "certs"), "--state", str(tmp_path / "state")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_continuous_label_is_refused_where_nobody_listed_its_classes(tmp_path: Path) -> None:
     file = file_of(tmp_path, columns_of() | {"label": [str(place / 7) for place in range(200)]})
     with pytest.raises(RequestError, match="label holds 200 different numbers, so that it is continuous"):
