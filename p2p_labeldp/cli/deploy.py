@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from p2p_labeldp.cli.output import (
 )
 from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.summary import finish
+from p2p_labeldp.cli.watch import Watch, WatchPort, live_page, require_watch, telling
 
 DEFAULT_HOSTS = 2
 
@@ -31,12 +33,15 @@ def command(
     data_dir: DataDir = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; runs/NAME if not given.")] = None,
+    watch: Watch = False,
+    watch_port: WatchPort = None,
     report: Report = True,
     as_json: Json = False,
     **deployment: Any,
 ) -> None:
     """Run a scenario as processes of this machine over TLS: coordinator, learner, auditor and user hosts."""
     began = time.perf_counter()
+    require_watch(watch, watch_port)
     chosen = with_settings(find_scenario(scenario, settings, seed), deployment)
     from p2p_labeldp.deployment.local import deploy
     from p2p_labeldp.runs.folder import free_name
@@ -45,7 +50,19 @@ def command(
     hosts = chosen.deployment.hosts
     if hosts == 0 and deployment["hosts"] is None:  # nobody is to be waited for where all are started here
         hosts = DEFAULT_HOSTS
-    with progress_bar() as progress:
-        summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress)
-        page = leave_report(place, progress) if report else None
-    finish(summary, page, began, as_json=as_json)
+    with contextlib.ExitStack() as stack:
+        watched = None
+        if watch:
+            from p2p_labeldp.reporting.watching.deployed import WatchedDeployment
+
+            watched = stack.enter_context(
+                live_page(WatchedDeployment(chosen, Path(scenario).stem, data_dir), watch_port)
+            )
+        told = None if watched is None else watched.hear
+        with progress_bar() as bar:
+            progress = telling(bar, watched)
+            summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress, told=told)
+            page = leave_report(place, progress) if report else None
+        if watched is not None:
+            watched.finished(summary, page)
+        finish(summary, page, began, as_json=as_json)

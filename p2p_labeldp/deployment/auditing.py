@@ -68,6 +68,10 @@ class AuditorPart(Part):
         else:
             super().hear(key, name, item)
 
+    def counts(self) -> Iterator[tuple[str, dict[str, int | str]]]:
+        for kind, count in self._kinds.items():
+            yield "counted", {"kind": kind, "count": count}
+
     def trace(self, receiver: int, refusal: Refusal) -> None:
         """Nothing: nobody sends the auditor messages, and its own trace is not about it."""
 

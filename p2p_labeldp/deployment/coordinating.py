@@ -92,6 +92,7 @@ class Phase(StrEnum):
 
 
 GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = Phase
+COUNTED, COUNTED_A_LINE = 48, 12  # clusters of which the log says how many are done, where it is to
 
 TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
     # LEAVING before the end: data differ, hosts or users are too few, or nobody can do without a node that is away.
@@ -216,6 +217,17 @@ class CoordinatorPart(Part):
             total = self.directory.users if self.directory is not None else 0
             return self.role.phase, total - self.role.awaited, total
         return self.phase, 0, 0
+
+    def counts(self) -> Iterator[tuple[str, dict[str, int | str]]]:
+        """Of each cluster, as many as a few lines hold, how many are done and how many it has; how many are full."""
+        if self.role is None or self.phase == GATHERING:
+            return
+        heard, sizes = (each.tolist() for each in self.role.filled())
+        pairs = [(done, size) for done, size in zip(heard, sizes, strict=True) if size]
+        full = sum(done == size for done, size in pairs)
+        for first in range(0, min(len(pairs), COUNTED), COUNTED_A_LINE):
+            some = " ".join(f"{done}/{size}" for done, size in pairs[first : first + COUNTED_A_LINE])
+            yield "filled", {"first": first, "clusters": some, "done": full, "total": len(pairs)}
 
     @property
     def works_for_us(self) -> str:

@@ -39,7 +39,11 @@ WITHHELD = 1  # status of a learner to which some clusters released nothing: res
 SHORT = 1  # status of any other node where hosts or users are too few
 MAX_LINE = 1 << 16  # bytes of a log line; nodes write shorter ones
 
+COUNTS = ("counted", "filled")  # events that are for whoever watches, and not for the log
+
 Progress = Callable[[str, int, int], None]
+Told = Callable[[str, dict[str, object]], None]
+"""Hears what happens to a node (started, killed, frozen, thawed, ended) and what it logs, under ``event``."""
 
 
 @dataclass
@@ -55,7 +59,9 @@ class _Child:
 class LocalDeployment:
     """One process per node below ``work``, a folder that only its owner can read."""
 
-    def __init__(self, scenario: Scenario, hosts: int, work: Path, data_dir: Path | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, hosts: int, work: Path, data_dir: Path | None = None, told: Told | None = None
+    ) -> None:
         if not 1 <= hosts <= 256:
             raise RequestError(f"--hosts {hosts} is not allowed; it must be from 1 to 256")
         require_deployable(scenario)
@@ -72,9 +78,11 @@ class LocalDeployment:
             deployment__health="",
             deployment__join="",
             deployment__authority="",
+            deployment__counts=told is not None,
             **{f"deployment__{role}": f"127.0.0.1:{port}" for role, port in zip(roles, ports, strict=True)},
         )
         self._data_dir = data_dir
+        self._told: Told = told or (lambda node, event: None)
         self.names = [*reversed(roles), *host_names(hosts)]
         self.rows: dict[str, Path] = {}
         """The file of each node that has one."""
@@ -137,12 +145,14 @@ class LocalDeployment:
                 await child.process.wait()
             else:
                 child.process.send_signal(signal.SIGSTOP)
+                self._told(name, {"event": "frozen"})
             if blow.seconds is None:
                 return
             await self._sleep_while_running(blow.seconds)
             if blow.blow is Blow.FREEZE:
                 if child.process.returncode is None:
                     child.process.send_signal(signal.SIGCONT)
+                    self._told(name, {"event": "thawed"})
             elif self.children["coordinator"].process.returncode is None:
                 nursery.start_soon(self._follow, await self._start(name), progress)
 
@@ -169,6 +179,7 @@ class LocalDeployment:
         )
         child = _Child(name, process, logs / f"{name}.jsonl")
         self.children[name] = child
+        self._told(name, {"event": "started"})
         return child
 
     async def _follow(self, child: _Child, progress: Progress | None) -> None:
@@ -177,12 +188,13 @@ class LocalDeployment:
         rest = b""
         with child.log.open("ab", buffering=0) as file:  # to be read while the node runs
             async for chunk in child.process.stderr:
-                file.write(chunk)
                 *lines, rest = (rest + chunk).split(b"\n")
                 rest = rest[-MAX_LINE:]
-                for line in lines:
-                    self._read(child, line.decode("utf-8", "replace"), progress)
+                kept = [line for line in lines if self._read(child, line.decode("utf-8", "replace"), progress)]
+                file.write(b"".join(line + b"\n" for line in kept))
+            file.write(rest)
         status = await child.process.wait()
+        self._told(child.name, {"event": "killed" if child.downed else "ended", "status": status})
         if child.downed:
             return
         if status == SHORT and child.name != "learner":
@@ -192,24 +204,29 @@ class LocalDeployment:
             said = " | ".join(child.last) or "nothing"
             raise RunError(f"{child.name} died with status {status}; it last said: {said}")
 
-    def _read(self, child: _Child, line: str, progress: Progress | None) -> None:
+    def _read(self, child: _Child, line: str, progress: Progress | None) -> bool:
+        """Whether a line belongs into the log."""
         try:
             event = json.loads(line)
         except ValueError:
             event = None
         if not isinstance(event, dict):
             child.last.append(line.strip())
-            return
+            return True
+        self._told(child.name, event)
+        if event.get("event") in COUNTS:
+            return False
         if event.get("event") == "dealt":
             self.users = int(event.get("users", 0))
             self._dealt.set()
         if event.get("event") == "progress":
             if progress is not None and child.name == "coordinator":
                 progress(str(event.get("phase")), int(event.get("done", 0)), int(event.get("total", 0)))
-            return
+            return True
         child.last.append(
             " ".join(str(value) for name, value in event.items() if name not in ("time", "node", "level"))
         )
+        return True
 
     async def _stop_all(self) -> None:
         running = [child.process for child in self.children.values() if child.process.returncode is None]
@@ -232,12 +249,16 @@ def deploy(
     out: Path,
     data_dir: Path | None = None,
     progress: Progress | None = None,
+    told: Told | None = None,
 ) -> Summary:
-    """Run a scenario as processes on this machine; leaves a run folder at ``out`` and returns its summary."""
+    """Run a scenario as processes on this machine; leaves a run folder at ``out`` and returns its summary.
+
+    ``told`` hears what nodes do and say while they run.
+    """
     with RunFolder(out, private=not scenario.ships) as folder:
         work = Path(tempfile.mkdtemp(prefix="p2p-labeldp-"))
         try:
-            deployment = LocalDeployment(scenario, hosts, work, data_dir)
+            deployment = LocalDeployment(scenario, hosts, work, data_dir, told)
             deployment.prepare()
             try:
                 trio.run(deployment.run, progress)

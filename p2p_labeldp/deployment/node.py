@@ -71,6 +71,7 @@ from p2p_labeldp.streams import Purpose
 
 PROGRAM = version_of("p2p-labeldp")
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
+COUNT = 0.5  # seconds between two counts, where they are wanted
 REMIND = 5.0  # seconds after which a node says for whom it still waits
 LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
 BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
@@ -156,6 +157,8 @@ class Node:
         self._reminded = 0.0
         self._watched = 0.0
         self._progress: tuple[str, int, int] | None = None
+        self._counted = 0.0
+        self._counts: dict[object, dict[str, int | str]] = {}
         self._shown = self._part.shown
 
     # Beginning.
@@ -441,6 +444,7 @@ class Node:
                 deadline = min(deadline, last)
                 self._reminded = trio.current_time()
             self._tell_progress()
+            self._tell_counts()
             pause = TICK if part.done else max(TICK, min(REMIND / 5, deadline - trio.current_time()))
             arrivals = None
             with trio.move_on_after(pause):
@@ -459,6 +463,7 @@ class Node:
                 deadline = now + (part.limit or float("inf"))
             await self._erase()
             self._watch(now)
+        self._tell_counts()
 
     def _dial(self) -> None:
         for key, address in self._part.dials.items():
@@ -593,6 +598,18 @@ class Node:
         if found is not None and found != self._progress:
             self._progress = found
             self.log("progress", phase=found[0], done=found[1], total=found[2])
+
+    def _tell_counts(self) -> None:
+        """For an operator who wants them; what has not changed is not said again."""
+        now = trio.current_time()
+        if not self.scenario.deployment.counts or (now - self._counted < COUNT and not self._part.over):
+            return
+        self._counted = now
+        for event, facts in self._part.counts():
+            which = event, facts.get("kind", facts.get("first"))
+            if self._counts.get(which) != facts:
+                self._counts[which] = facts
+                self.log(event, **facts)
 
     async def _farewell(self) -> None:
         """Everyone was told to go: the coordinator stays until they have heard it, the others until it has.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -257,6 +257,10 @@ class Part:
     def progress(self) -> tuple[str, int, int] | None:
         """(stage, how much of it is done, how much there is): the coordinator knows, and tells the others."""
         return self._progress
+
+    def counts(self) -> Iterator[tuple[str, dict[str, int | str]]]:
+        """(event, facts) for the log of a node whose operator wants counts: by cluster, or by kind of message."""
+        yield from ()
 
     @property
     def done(self) -> bool:

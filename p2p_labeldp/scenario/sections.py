@@ -276,6 +276,11 @@ class Deployment:
         3.0, Number(0.1, 3600), "seconds without another host after which users are assigned to hosts, where hosts = 0"
     )
     away_limit: float = key(60.0, Number(0.1), "seconds a node may be away before the others continue without it")
+    counts: bool = key(
+        False,
+        Switch(),
+        "coordinator and auditor log, twice a second, how many of each cluster are done and messages of each kind",
+    )
 
 
 SECTIONS: dict[str, type[Any]] = {

@@ -60,12 +60,15 @@ def test_what_cannot_be_watched_is_refused_in_one_line(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_port_in_use_is_told_in_one_line_and_nothing_runs(command: Command, scenario: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["run", "deploy"])
+def test_a_port_in_use_is_told_in_one_line_and_nothing_runs(
+    command: Command, scenario: str, tmp_path: Path, name: str
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        status, out, err = command("run", scenario, "--watch", "--watch-port", port)
+        status, out, err = command(name, scenario, "--watch", "--watch-port", port)
     assert (status, out) == (2, "")
     assert err == f"p2p-labeldp: --watch-port {port}: cannot listen there: Address already in use\n"
     assert not (tmp_path / "runs").exists()

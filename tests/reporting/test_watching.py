@@ -20,6 +20,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.auditor import BATCH
 from p2p_labeldp.reporting.watching import gate as gates
+from p2p_labeldp.reporting.watching.deployed import WatchedDeployment, expected
 from p2p_labeldp.reporting.watching.gate import Gate
 from p2p_labeldp.reporting.watching.server import MAX_HEAD, WatchServer
 from p2p_labeldp.reporting.watching.simulated import WatchedSimulation
@@ -386,3 +387,80 @@ def test_of_data_that_do_not_ship_no_user_no_label_and_no_flip_is_shown(tmp_path
     assert state["sent"] == finished.summary.messages
     last = [json.loads(text)[0]["last"] for text in told[:-2] if json.loads(text)[0]["last"]]
     assert any(": hello: a user joins" in line for line in last)
+
+
+# A deployment.
+
+
+def told_of_nodes(*events: tuple[str, dict[str, Any]]) -> WatchedDeployment:
+    watched = WatchedDeployment(parse_scenario(TWO_LABELS), "deployment")
+    for name, facts in events:
+        watched.hear(name, facts)
+    return watched
+
+
+def test_of_a_node_a_page_tells_whether_it_is_up_down_or_frozen_and_how_often_it_was_started_again() -> None:
+    up: list[tuple[str, dict[str, Any]]] = [("users-1", {"event": "started"}), ("users-1", {"event": "listening"})]
+    connected = ("users-1", {"event": "connected", "peer": "k", "name": "learner"})
+    down: list[tuple[str, dict[str, Any]]] = [("users-1", {"event": "killed", "status": -9})]
+    frozen, thawed = ("users-1", {"event": "frozen"}), ("users-1", {"event": "thawed"})
+    left = ("users-1", {"event": "ended", "status": 0})
+    shown = [
+        (up, "up", 0, 0),
+        ([*up, connected], "up", 1, 0),
+        ([*up, connected, *down], "killed", 0, 0),
+        ([*up, *down, up[0]], "starting", 0, 1),
+        ([*up, *down, *up, *down, *up], "up", 0, 2),
+        ([*up, frozen], "frozen", 0, 0),
+        ([*up, connected, frozen, thawed], "up", 1, 0),
+        ([*up, left], "left", 0, 0),
+        ([*up, ("users-1", {"event": "ended", "status": 3})], "ended", 0, 0),
+    ]
+    for events, *wanted in shown:
+        state = told_of_nodes(*events).state()
+        node = state["nodes"][0]
+        assert [node["state"], node["connected"], node["restarts"]] == wanted, events
+        assert state["up"] == (node["state"] == "up")
+
+
+def test_counts_of_clusters_and_messages_are_put_together_from_lines() -> None:
+    watched = told_of_nodes(
+        ("coordinator", {"event": "filled", "first": 0, "clusters": "1/2 3/3", "done": 1, "total": 3}),
+        ("coordinator", {"event": "filled", "first": 2, "clusters": "0/4", "done": 1, "total": 3}),
+        ("coordinator", {"event": "filled", "first": 0, "clusters": "2/2 3/3", "done": 2, "total": 3}),
+        ("auditor", {"event": "counted", "kind": "ask", "count": 7}),
+        ("auditor", {"event": "counted", "kind": "hello", "count": 9}),
+        ("auditor", {"event": "counted", "kind": "ask", "count": 8}),
+    )
+    state = watched.state()
+    assert state["clusters"] == {"each": [[0, 2, 2], [1, 3, 3], [2, 0, 4]], "full": 2, "all": 3}
+    assert [(kind, count) for kind, _, count, _ in state["kinds"]] == [("hello", 9), ("ask", 8)]
+    assert state["sent"] == 17
+    watched.told("exchange", 5, 9)
+    assert watched.state()["users"] == (5, 9, "users done")
+    watched.hear("coordinator", {"event": "exchanged", "missing": 2})
+    assert watched.state()["users"] == (7, 9, "users done")
+
+
+def test_a_connection_that_is_lost_is_told_until_everyone_hangs_up_anyway() -> None:
+    connected = ("users-1", {"event": "connected", "peer": "k", "name": "learner"})
+    lost = ("users-1", {"event": "disconnected", "peer": "k", "reason": "the peer hung up"})
+    watched = told_of_nodes(connected, lost)
+    (event,) = watched.state()["events"]
+    assert event[1:] == ("users-1 lost its connection to learner: the peer hung up", True)
+    watched.told("over", 0, 0)
+    watched.hear(*connected)
+    watched.hear(*lost)
+    assert len(watched.state()["events"]) == 1
+
+
+def test_the_guarantees_that_are_expected_of_a_deployment_are_those_of_its_run() -> None:
+    scenario = parse_scenario(TWO_LABELS)
+    table = run(scenario, engine="vectorized").summary.privacy
+    found = expected(scenario, None)
+    assert found is not None
+    assert {view: guarantee.epsilon for view, guarantee in found.items()} == {
+        view: guarantee.epsilon for view, guarantee in table.items()
+    }
+    liars = TWO_LABELS + '[[adversaries]]\nkind = "liars"\nfraction = 0.1\n'
+    assert expected(parse_scenario(liars), None) is None

@@ -147,3 +147,68 @@ def test_of_data_that_do_not_ship_the_page_shows_no_user(browser: Browser, tmp_p
         assert "<svg" not in page
         in_order(tab)
         tab.close()
+
+
+KILLED_AND_CUT_OFF = """
+[coins]
+source = "seeded"
+seed = 3
+[data]
+name = "csv"
+path = "PATH"
+label_column = "health"
+[clusters]
+count = 2
+minimum_size = 5
+[mechanism]
+rounds = 3
+[[faults]]
+rule = "crash"
+users = [0]
+at = 0.0
+restart = 1.0
+[[faults]]
+rule = "partition"
+users = [59]
+start = 0.0
+end = 3.0
+"""
+
+
+@pytest.mark.slow
+def test_a_deployment_of_real_people_is_watched_through_a_kill_and_a_partition(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(75)]
+    (tmp_path / "people.csv").write_text("\n".join(["x,health", *rows]) + "\n")
+    scenario = tmp_path / "people.toml"
+    scenario.write_text(KILLED_AND_CUT_OFF.replace("PATH", str(tmp_path / "people.csv")))
+    folder = tmp_path / "run"
+    words = ("deploy", str(scenario), "--hosts", "3", "--json", "--out", str(folder))
+    with watched(*words) as (process, address):
+        tab = browser.open(address)
+        tab.until("document.querySelectorAll('#nodes tbody tr').length === 6")
+        tab.until("document.querySelectorAll('.state.down').length")
+        tab.until("document.querySelectorAll('.state.mute').length")
+        in_order(tab)
+        tab.until("document.querySelector('.events').textContent.includes('users-1 was started again')")
+        tab.until("!document.querySelector('#ended').hidden")
+        summary = json.loads(process.communicate(timeout=PATIENCE)[0])
+        assert process.returncode == 0
+        said = text(tab, ".events")
+        for what in ("users-1 was killed", "users-3 was frozen", "users-3 goes on", "users-2 has left"):
+            assert what in said
+        tiles = tab.evaluate("[...document.querySelectorAll('#tiles b')].map((each) => each.textContent)")
+        assert tiles[:4] == ["0", "1", "60", "2"], "nodes up, restarts, users done, clusters full"
+        assert int(tiles[4].replace(",", "")) == summary["messages"]
+        assert tab.evaluate("[...document.querySelectorAll('.fills li')].map((each) => each.textContent)")
+        assert "Of this run" in text(tab, "#guarantees-title")
+        in_order(tab)
+        assert "secretly" not in tab.evaluate("document.documentElement.outerHTML")
+        tab.close()
+    logs = "".join(path.read_text() for path in (folder / "logs").iterdir())
+    assert '"counted"' not in logs, "what is for whoever watches is not kept"
+    assert '"filled"' not in logs
+    with program("run", str(scenario), "--json", "--no-report", "--out", str(tmp_path / "alone")) as process:
+        alone = json.loads(process.communicate(timeout=PATIENCE)[0])
+    assert summary["noisy_sha256"] == alone["noisy_sha256"]

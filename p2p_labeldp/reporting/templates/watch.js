@@ -218,11 +218,15 @@ const show = () => {
     ]);
   } else {
     showNodes();
+    showKinds();
+    showClusters();
+    const rate = state.kinds.reduce((sum, kind) => sum + (kind[3] || 0), 0);
     tiles([
-      [`${state.up} of ${state.nodes.length}`, "nodes up", ""],
+      [number(state.up), "nodes up", `of ${number(state.nodes.length)}`],
       [number(state.restarts), "restarts", ""],
-      [number(state.cut), "connections lost so far", ""],
-      [state.users ? number(state.users[0]) : "–", state.users ? state.users[2] : "users done with this stage", state.users ? `of ${number(state.users[1])}` : ""],
+      [state.users ? number(state.users[0]) : "–", state.users ? state.users[2] : "hosts have come", state.users ? `of ${number(state.users[1])}` : ""],
+      [state.clusters ? number(state.clusters.full) : "–", "clusters full", state.clusters ? `of ${number(state.clusters.all)}` : ""],
+      [number(state.sent), "messages sent", state.ended ? "" : `${number(rate)} a second`],
       [seconds(state.ended ? state.ended.seconds : state.seconds), "since the start", ""],
     ]);
   }

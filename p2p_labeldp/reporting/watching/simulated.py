@@ -7,7 +7,6 @@ snapshot every ``INTERVAL``. Kinds of messages, clusters and faults are counted 
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +25,14 @@ from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, chosen_cl
 from p2p_labeldp.reporting.messages import diagram
 from p2p_labeldp.reporting.traffic import traffic_of
 from p2p_labeldp.reporting.watching.gate import FASTEST, Gate
+from p2p_labeldp.reporting.watching.rates import INTERVAL, Rates
 from p2p_labeldp.reporting.watching.watched import Values, Watched
 from p2p_labeldp.reporting.words import entry_words
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Table
 from p2p_labeldp.scenario import Scenario
 
-INTERVAL = 0.2  # seconds between two snapshots of a run that nobody slows down
 REDRAWN = 0.5  # seconds between two drawings of the diagram of such a run
-RATE_OVER = 2.0  # seconds over which messages a second are counted
 SHOWN_CLUSTERS = 48
 FOLLOWED = 120  # users of a cluster whose messages are kept: enough to find ten who ask each other
 KEPT = 40_000  # messages at most
@@ -76,7 +74,7 @@ class WatchedSimulation(Watched):
         self._simulation: Simulation | None = None
         self._last: Record | None = None
         self._place: object = None
-        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=64)
+        self._rates = Rates()
         self._drawn: tuple[tuple[int, int], float, Values] | None = None
 
     # The run's side.
@@ -126,15 +124,12 @@ class WatchedSimulation(Watched):
             self._placed = True
             if self._followed:
                 self._group(coordinator.clusters)
-        counts = {str(kind.__struct_config__.tag): count for kind, count in network.kinds.items()}
-        if not self._samples or now - self._samples[-1][0] >= INTERVAL:
-            self._samples.append((now, counts))
+        self._rates.put({str(kind.__struct_config__.tag): count for kind, count in network.kinds.items()})
         heard, sizes = coordinator.filled()
         self._stage = coordinator.phase
         self._live = {
             "sent": 0 if self._last is None else self._last[0] + 1,
             "virtual": network.now,
-            "kinds": counts,
             "round": max(0, coordinator.round),
             "rounds": coordinator.rounds,
             "users": [coordinator.users - coordinator.awaited, coordinator.users],
@@ -163,7 +158,7 @@ class WatchedSimulation(Watched):
             "sent": live.get("sent", 0),
             "virtual": live.get("virtual", 0.0),
             "round": [live["round"] + 1, live["rounds"]] if live else None,
-            "kinds": self._kinds(live),
+            "kinds": self._rates.rows(still=self.over or gate.paused),
             "users": live.get("users"),
             "clusters": _clusters(live),
             "faults": self._faults(live),
@@ -172,18 +167,6 @@ class WatchedSimulation(Watched):
             "last": self._words(self._last) if gate.slow else "",
             "choices": [[cluster, len(group)] for cluster, group in self._groups.items()] if self.shown else [],
         }
-
-    def _kinds(self, live: Values) -> list[tuple[str, str, int, float | None]]:
-        """(kind, what it is for, how many so far, how many a second lately)."""
-        now, counts = time.monotonic(), live.get("kinds", {})
-        lately = [sample for sample in self._samples.copy() if now - sample[0] < RATE_OVER]
-        since, before = lately[0] if lately else (now, counts)
-        seconds = 0.0 if self.over or self.gate.paused else now - since
-        return [
-            (kind, message.purpose, counts[kind], (counts[kind] - before.get(kind, 0)) / seconds if seconds else None)
-            for kind, message in BY_KIND.items()
-            if kind in counts
-        ]
 
     def _faults(self, live: Values) -> list[tuple[str, int]]:
         fired = live.get("faults") or [0] * len(self.scenario.faults)
