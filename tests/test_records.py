@@ -17,8 +17,7 @@ import p2p_labeldp
 from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Adversary
-from p2p_labeldp.audit.invariants import Checker
-from p2p_labeldp.audit.mixed import MixedChecker
+from p2p_labeldp.audit.runs import CHECKED
 from p2p_labeldp.audit.sight import SIGHT
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
@@ -44,6 +43,7 @@ from p2p_labeldp.scenario import (
     ADVERSARIES,
     DATA_SETS,
     ENGINES,
+    EXCHANGES,
     FAULTS,
     MECHANISMS,
     MODELS,
@@ -175,8 +175,10 @@ def test_every_view_of_the_mixed_exchange_is_accounted_for_and_said_in_words() -
 
 def test_every_message_is_audited_and_described() -> None:
     assert all(message.senders and message.receivers and message.purpose for message in BY_KIND.values())
-    assert_complete(Checker.checks, KINDS)
-    assert_complete(MixedChecker.checks, KINDS)
+    assert_complete(CHECKED, Exchange)
+    assert_complete(EXCHANGES, Exchange)
+    for checker, _ in CHECKED.values():
+        assert_complete(checker.checks, KINDS)
     assert_complete(rows_of("protocol.md", "Messages"), KINDS)
 
 

@@ -574,17 +574,20 @@ def test_a_bad_entry_is_named_with_its_position(text: str, expected: str) -> Non
 
 
 MIXED = '[mechanism]\nexchange = "mixed"\n'
+PERMUTED = '[mechanism]\nexchange = "permutation"\n'
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[mechanism]\nexchange = "push"', 'it must be one of "pull", "mixed"'),
+        ('[mechanism]\nexchange = "push"', 'it must be one of "pull", "mixed", "permutation"'),
         (MIXED, "mechanism.relays is missing"),
         (MIXED + "relays = 3\nwithstand = 2", "exclude each other"),
         (MIXED + "relays = 11", "mechanism.relays = 11 is not allowed; relays are members of their cluster"),
         (MIXED + "relays = 33", "a whole number from 0 to 32"),
         (MIXED + 'relays = 3\nkind = "shuffle"', "is not allowed with shuffle; it is for peer_to_peer"),
+        (PERMUTED + "relays = 3", 'mechanism.relays = 3 is not allowed with exchange "permutation"; it is for "mixed"'),
+        (PERMUTED + 'kind = "shuffle"', "is not allowed with shuffle; it is for peer_to_peer"),
         ("[mechanism]\nrelays = 3", 'mechanism.relays = 3 is not allowed with exchange "pull"'),
         ("[mechanism]\nwithstand = 3", 'mechanism.withstand = 3 is not allowed with exchange "pull"'),
     ],

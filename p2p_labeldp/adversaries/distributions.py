@@ -10,7 +10,9 @@ more, labels other than the two candidates are counted as one: that is the exact
 coarser (how the others' labels split says next to nothing about the two), hence an attack that is close to the
 best one but for which no optimality is claimed. Probabilities below 1e-20 are left out there.
 
-In the shuffled view the pool's labels themselves are seen, each once.
+In the shuffled view the pool's labels themselves are seen, each once. In the permutation each is reported at most once
+in a round: with m reports the chances are those of m labels taken from the pool at random, prod C(N, count) / C(h, m).
+Of several sticky rounds at theta below 1 only the sums are looked at, as if they were draws: close to the best attack.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.privacy import Exchange, Parameters
 from p2p_labeldp.privacy.binomial import Window, pmf
 
 Floats = NDArray[np.float64]
@@ -67,10 +69,19 @@ def log_ratios(
         here = np.flatnonzero(group.ravel() == index)
         distribution = _hidden_distribution(parameters.alpha, parameters.labels, *(int(count) for count in setting[:4]))
         counts = distinct[here, 7:]
-        logs = _released(distribution, counts) if shuffled else _sampled(distribution, pool, setting[4:], counts)
+        if shuffled:
+            logs = _released(distribution, counts)
+        else:
+            logs = _sampled(distribution, pool, setting[4:], counts, at_most_once=_at_most_once(parameters))
         ratios[here] = _ratio(parameters, logs)
     found: Floats = ratios[back]
     return found
+
+
+def _at_most_once(parameters: Parameters) -> bool:
+    """Whether no label is reported twice among the reports that are counted together."""
+    together = parameters.theta < 1 and parameters.rounds > 1 and not parameters.fresh
+    return parameters.exchange == Exchange.PERMUTATION and not together
 
 
 def _collapsed(counts: NDArray[np.int64], labels: int, candidates: tuple[int, int]) -> NDArray[np.int64]:
@@ -139,21 +150,36 @@ def _convolved(one: Floats, two: Floats) -> Floats:
     return np.convolve(first, second)[: height * width].reshape(height, width)
 
 
-def _sampled(distribution: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[Floats]:
+def _sampled(
+    distribution: _Hidden, pool: int, known: NDArray[np.int64], counts: NDArray[np.int64], *, at_most_once: bool
+) -> Iterator[Floats]:
     """Logarithms of the reports' chances, up to a constant, if her noisy label is the first, the second, another."""
     first, second = distribution.first + known[0], distribution.second + known[1]
     weights = np.log(distribution.mass)
     for mine in ((1, 0), (0, 1), (0, 0)):
-        shares = np.stack([first + mine[0], second + mine[1], pool - first - second - sum(mine)]) / pool
+        held = np.stack([first + mine[0], second + mine[1], pool - first - second - sum(mine)])
+        shares = held / pool
         # Finite in place of log 0, so that nothing drawn from nothing counts as nothing.
         logs = np.where(shares > 0, np.log(np.where(shares > 0, shares, 1.0)), _IMPOSSIBLE)
         step = max(1, _BLOCK // weights.size)
         parts = []
         for start in range(0, len(counts), step):
             one, two, rest = counts[start : start + step].T[:, :, None]
+            if at_most_once:
+                chances = _chosen(held[0], one) + _chosen(held[1], two) + _chosen(held[2], rest)
+                parts.append(np.maximum(scipy.special.logsumexp(chances + weights, axis=1), _IMPOSSIBLE))
+                continue
             # Not a matrix product, whose last digits depend on how many rows there are.
             parts.append(scipy.special.logsumexp(one * logs[0] + two * logs[1] + rest * logs[2] + weights, axis=1))
         yield np.concatenate(parts)
+
+
+def _chosen(held: NDArray[np.int64], count: NDArray[np.int64]) -> Floats:
+    """log C(held, count), up to what does not depend on how many are held."""
+    left = held - count
+    logs = scipy.special.gammaln(held + 1.0) - scipy.special.gammaln(np.maximum(left, 0) + 1.0)
+    found: Floats = np.where(left >= 0, logs, _IMPOSSIBLE)
+    return found
 
 
 def _released(distribution: _Hidden, counts: NDArray[np.int64]) -> Iterator[Floats]:

@@ -5,6 +5,9 @@ each. A report whose sender's question is known shows the noisy label of the pee
 draw from the `pool`: the users of the cluster who are not the adversary's own, since those know who asked them. Someone
 of whom no question is seen on the wire asked herself.
 
+In the permutation such reports are the pool's labels themselves, each at most once in a round; where all are reported
+sticky rounds after the first show the same again.
+
 In the mixed exchange nobody is asked: every report is a draw from everyone's labels, those of the adversary's own users
 among them, which it knows; so are the labels that were drawn for these. Where it opened a batch it has all labels.
 
@@ -72,7 +75,7 @@ def evidence_of(view: View, victim: int) -> Evidence:
                 if user == victim:
                     for label in answered:
                         seen[0, block, label] += 1
-        if view.reports is None or (shuffled and round_ > block):
+        if view.reports is None or (round_ > block and (shuffled or _same_again(parameters))):
             continue
         questions = view.asks[round_] if view.asks is not None else {}
         answers = view.answers[round_] if view.answers is not None else {}
@@ -155,7 +158,7 @@ def evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
         )
         seen[:, block] += _by_label(answers, peers == victim, labels)
         _learn(noisy[:, block], peers, answers)
-        if views.reports is None or (shuffled and round_ > block):
+        if views.reports is None or (round_ > block and (shuffled or _same_again(parameters))):
             continue
         reported[:, block] += _by_label(reports, True, labels)
         if not shuffled:
@@ -211,6 +214,11 @@ def _mixed_evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
             known[np.arange(len(views)), block, noisy] += 1
     drawn -= np.where(opened[..., None], known, 0)
     return Evidence(parameters, size, opened, seen, drawn, known, hidden, reported, own)
+
+
+def _same_again(parameters: Parameters) -> bool:
+    """Whether rounds that share a flip report the same labels, in another order."""
+    return parameters.exchange == Exchange.PERMUTATION and parameters.theta == 1
 
 
 def _by_label(values: NDArray[np.int32], where: NDArray[np.bool_] | bool, labels: int) -> Counts:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit.mixed_views import relays_of
 from p2p_labeldp.audit.sight import SIGHT, Scope, sight_of
 from p2p_labeldp.audit.views import one_peer_each
-from p2p_labeldp.mechanisms.coins import PEER, Coins
+from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.exchange import BLOCK, Rosters, exchange
 from p2p_labeldp.mechanisms.mixing import secrets_of
 from p2p_labeldp.privacy import RECORDS, Exchange, Parameters, View
@@ -49,7 +49,7 @@ class ClusterViews:
 
     @property
     def sees_the_wire(self) -> bool:
-        return self.parameters.exchange == Exchange.PULL and SIGHT[View(self.adversary)].asks == "wire"
+        return self.parameters.exchange != Exchange.MIXED and SIGHT[View(self.adversary)].asks == "wire"
 
     def __len__(self) -> int:
         return self.runs
@@ -114,8 +114,7 @@ def _exchanged(
     if parameters.exchange == Exchange.MIXED:
         return _mixed(labels, rosters, parameters, coins, adversary, members)
     sight, reported = sight_of(adversary, members.tolist(), parameters.exchange), RECORDS[View(adversary)].reports
-    count, everyone = len(labels), np.arange(len(labels), dtype=np.int32)
-    inside = np.zeros(count, dtype=np.bool_)
+    inside = np.zeros(len(labels), dtype=np.bool_)
     inside[members] = True
     takes_part = (rosters.sizes >= parameters.minimum_size)[rosters.clusters]
     reports: list[NDArray[np.int32]] = []
@@ -129,10 +128,10 @@ def _exchanged(
             reports.append(_where(release.kept, release.reported))
         if sight.asks == "nothing":
             continue
-        peers, drawn = _choices(rosters, coins, release.round, inside)
-        own.append(drawn)
+        own.append(_own_coins(coins, release.round, inside))
+        peers = np.where(takes_part, release.sources, 0).astype(np.int32)
         for scope, kept, said in ((sight.asks, asks, peers), (sight.answers, answers, release.reported)):
-            shown = takes_part & _shown(scope, everyone, peers, inside)
+            shown = takes_part & _shown(scope, rosters, peers, inside)
             kept.append(_where(shown, said))
 
     def stacked(rounds: list[NDArray[np.int32]], seen: bool) -> NDArray[np.int32] | None:
@@ -210,34 +209,28 @@ def _where(seen: NDArray[np.bool_], values: NDArray[np.integer]) -> NDArray[np.i
     return np.where(seen, values.astype(np.int32), np.int32(_UNSEEN))
 
 
-def _choices(
-    rosters: Rosters, coins: Coins, round_: int, inside: NDArray[np.bool_]
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Whom everyone asks, by the engine's rule, and the coins of the adversary's own users; block by block."""
-    count = len(inside)
-    peers, own = np.empty(count, dtype=np.int32), [np.empty((0, 4))]
-    for start in range(0, count, BLOCK):
-        here = slice(start, min(start + BLOCK, count))
-        drawn = coins.block(round_, here.start, here.stop)
-        cluster = rosters.clusters[here]
-        place = (drawn[:, PEER] * rosters.sizes[cluster]).astype(np.int64) + rosters.starts[cluster]
-        peers[here] = place if rosters.members is None else rosters.members[place]
-        own.append(drawn[inside[here]])
-    return peers, np.concatenate(own)
+def _own_coins(coins: Coins, round_: int, inside: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The coins of the adversary's own users; block by block."""
+    own = [np.empty((0, 4))]
+    for start in range(0, len(inside), BLOCK):
+        here = slice(start, min(start + BLOCK, len(inside)))
+        if inside[here].any():
+            own.append(coins.block(round_, here.start, here.stop)[inside[here]])
+    return np.concatenate(own)
 
 
-def _shown(
-    scope: Scope, askers: NDArray[np.int32], peers: NDArray[np.int32], inside: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _shown(scope: Scope, rosters: Rosters, peers: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     match scope:
         case "nothing":
-            return np.zeros(len(askers), dtype=np.bool_)
+            return np.zeros(len(peers), dtype=np.bool_)
         case "own":
             return np.logical_or(inside, inside[peers])
+        case "cluster":
+            return np.isin(rosters.clusters, rosters.clusters[inside])
         case "wire":
-            return np.not_equal(askers, peers)
+            return np.not_equal(np.arange(len(peers)), peers)
         case "all":
-            return np.ones(len(askers), dtype=np.bool_)
+            return np.ones(len(peers), dtype=np.bool_)
 
 
 def _sorted_labels(noisy: NDArray[np.integer], rosters: Rosters) -> NDArray[np.integer]:

@@ -6,7 +6,13 @@ she moved it. Later answers with other noise must agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
 from p2p_labeldp.audit.rules import require
+from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
 from p2p_labeldp.privacy import Parameters
 
@@ -30,6 +36,12 @@ class Expected:
         if self._coins is not None:
             expected = int(self._of(user, round_)[PEER] * size)
             require(place == expected, "coins", f"the seed chooses place {expected}, not {place}")
+
+    def agreed(self, members: Sequence[int], round_: int) -> NDArray[np.int64] | None:
+        """Of each member of a cluster, whom she asks by the permutation that they agree on, by their places."""
+        if self._coins is None:
+            return None
+        return agreed_places(np.array([self._of(member, round_)[PEER] for member in members]))
 
     def noisy(self, user: int, flip_round: int, label: int) -> None:
         if self._coins is not None:

@@ -322,9 +322,12 @@ class Checker:
         self._timing.follows(event, turn.began, "her order to begin", late=round_ < self._round)
         turn.peer, turn.asked_at = event.receiver, event.time
         size = self._size(event.sender)
-        among = round_, member.cluster
-        self.sample.choice(peer.place, member.place, size, event.sender, event.receiver, among)
-        self._expected.choice(event.sender, round_, peer.place, size)
+        self._chosen(event, round_, member.cluster, size, member.place, peer.place)
+
+    def _chosen(self, event: Event, round_: int, cluster: int, size: int, place: int, chosen: int) -> None:
+        """The user at ``place`` asks the one at another, or herself."""
+        self.sample.choice(chosen, place, size, event.sender, event.receiver, (round_, cluster))
+        self._expected.choice(event.sender, round_, chosen, size)
 
     def _answer(self, event: Event, round_: int, label: int) -> None:
         may_be_late = event.receiver in self._missing

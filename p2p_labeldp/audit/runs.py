@@ -13,6 +13,7 @@ import numpy as np
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker
 from p2p_labeldp.audit.mixed import MIXED_INVARIANTS, MixedChecker
+from p2p_labeldp.audit.permuted import PERMUTED_INVARIANTS, PermutedChecker
 from p2p_labeldp.audit.refusals import refused_positions
 from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
@@ -23,6 +24,12 @@ from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.scenario import Network
 
 FAMILY_WISE_ERROR = 1e-3
+CHECKED: dict[Exchange, tuple[type[Checker], Mapping[str, str]]] = {
+    Exchange.PULL: (Checker, INVARIANTS),
+    Exchange.MIXED: (MixedChecker, MIXED_INVARIANTS),
+    Exchange.PERMUTATION: (PermutedChecker, PERMUTED_INVARIANTS),
+}
+"""By exchange: who checks a trace, and for what."""
 Suspects = Callable[[Mapping[str, Any]], Mapping[int, str]]
 
 
@@ -131,7 +138,7 @@ def _audit_run(run: RecordedRun, suspects: Mapping[int, str]) -> tuple[RunAudit,
         messages=sum(checker.kinds.values()),
         refusals=checker.kinds["refusal"],
         coins_recomputed=run.scenario.coins.source == "seeded",
-        invariants=len(MIXED_INVARIANTS if run.parameters.exchange == Exchange.MIXED else INVARIANTS),
+        invariants=len(CHECKED[Exchange(run.parameters.exchange)][1]),
         away=tuple(map(str, run.summary.get("missing_hosts") or ())),
         violations=violations[:MAX_VIOLATIONS],
         lacking=checker.lacking,
@@ -148,7 +155,7 @@ def _network(run: RecordedRun) -> Network:
 
 
 def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, str]) -> Checker:
-    kind = MixedChecker if run.parameters.exchange == Exchange.MIXED else Checker
+    kind, _ = CHECKED[Exchange(run.parameters.exchange)]
     checker = kind(
         run.users,
         run.features,

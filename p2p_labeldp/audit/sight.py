@@ -1,4 +1,4 @@
-"""What of a trace each view sees, in the pull exchange and in the mixed one. Who sees reports is in the views' records.
+"""What of a trace each view sees, in each exchange. Who sees reports is in the views' records.
 
 A question to oneself goes through one's own mailbox: it is in the trace, for the auditor, and never on the wire.
 """
@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Exchange, View, views_of
 
-Scope = Literal["nothing", "own", "wire", "all"]
-"""Which messages between users: none, those of the adversary's own users, those on the wire, self-asks too."""
+Scope = Literal["nothing", "own", "cluster", "wire", "all"]
+"""Which messages between users: none, those of its own users, of their clusters, on the wire, self-asks too."""
 Opened = Literal["never", "as relay", "always"]
 """When it opens the batch of a cluster in the mixed exchange."""
 
@@ -56,5 +56,7 @@ def sight_of(adversary: str, members: Collection[int], exchange: str) -> Sight:
     sight = SIGHT[view]
     if exchange == Exchange.PULL:
         return sight._replace(draws=False, opened="never")
+    if exchange == Exchange.PERMUTATION:  # a member knows whom everyone of her cluster asks
+        return sight._replace(asks="cluster" if sight.asks == "own" else sight.asks, draws=False, opened="never")
     # Nobody asks. Where all relays are the adversary's, everyone's label is known as if told by herself.
     return sight._replace(asks="nothing", answers="all" if sight.opened == "as relay" else "nothing")

@@ -61,7 +61,7 @@ class View:
     @property
     def sees_the_wire(self) -> bool:
         """Whether a user of whom no question is seen must have asked herself."""
-        return self.parameters.exchange == Exchange.PULL and SIGHT[Name(self.adversary)].asks == "wire"
+        return self.parameters.exchange != Exchange.MIXED and SIGHT[Name(self.adversary)].asks == "wire"
 
     def noisy_of(self, member: int, round_: int) -> int | None:
         """What one of the adversary's own users deposited; None where her label or her coins are not known."""
@@ -189,6 +189,7 @@ class _Heard:
         rounds = range(parameters.rounds)
         self.parameters, self.sight, self.members = parameters, sight, members
         self.rosters: dict[int, list[int]] = {}
+        self.beside: set[int] = set()  # who is in a cluster with one of the adversary's own users
         self.reports: list[dict[int, int]] = [{} for _ in rounds]
         self.asks: list[dict[int, int]] = [{} for _ in rounds]
         self.answers: list[dict[tuple[int, int], list[int]]] = [defaultdict(list) for _ in rounds]
@@ -207,6 +208,8 @@ class _Heard:
             cluster, _, members = event.fields
             members = members[: len(members) // 8 * 8]
             self.rosters.setdefault(cluster, []).extend(np.frombuffer(members, dtype="<i8").tolist())
+            if not self.members.isdisjoint(self.rosters[cluster]):
+                self.beside.update(self.rosters[cluster])
             return
         if event.kind == "release":
             user, label = event.fields
@@ -243,6 +246,8 @@ class _Heard:
                 return False
             case "own":
                 return one in self.members or other in self.members
+            case "cluster":
+                return one in self.beside
             case "wire":
                 return one != other
             case "all":

@@ -25,7 +25,7 @@ View = Annotated[
 Colluders = Annotated[int, typer.Option("--colluders", help="Users of the cluster who collude, for coalition.")]
 Rounds = Annotated[int, typer.Option("--rounds", help="How often the exchange is repeated.")]
 Noise = Annotated[str, typer.Option("--noise", help="sticky: one flip for all rounds; fresh: one per round.")]
-Exchange = Annotated[str, typer.Option("--exchange", help="pull: users ask each other; mixed: relays mix the labels.")]
+Exchange = Annotated[str, typer.Option("--exchange", help="pull, mixed (by relays) or permutation (of the cluster).")]
 Relays = Annotated[int, typer.Option("--relays", help="Relays in the cluster, for exchange mixed.")]
 
 _RATES = 101

@@ -37,6 +37,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.mechanisms.planning import mechanism_of
+from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.beforehand import rounds_of
 from p2p_labeldp.protocol.messages import (
     ATTEMPTS,
@@ -85,6 +86,11 @@ def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if added("mechanism", scenario.mechanism.kind) is not None:
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} comes from a plugin and cannot be deployed")
+    if scenario.mechanism.exchange == Exchange.PERMUTATION:
+        raise RequestError(
+            'mechanism.exchange = "permutation" is for simulations; a deployment has no key agreement among members '
+            'of a cluster; use "pull" or "mixed"'
+        )
     if scenario.adversaries:
         from p2p_labeldp.deployment import misbehaving  # a host that carries none stays small
 

@@ -150,7 +150,7 @@ def _passive(context: Context, part: Assignment, view: View, size: int, colluder
     if size < max(1, context.parameters.minimum_size):
         return {"note": "there is nobody to see: all abstained, or none shares a cluster with them"}
     parameters = dataclasses.replace(context.parameters, minimum_size=1)
-    users = 4_000_000 if parameters.exchange == Exchange.PULL else 400_000  # who relays is worked out user by user
+    users = 4_000_000 if parameters.exchange != Exchange.MIXED else 400_000  # who relays is worked out user by user
     trials = min(TRIALS, max(FEWEST, users // size))
     game = Game(view, size, parameters, trials, context.seed, colluders)
     others = (*SIMPLE, *(attack.name for attack in adversary_of(part.entry).attacks))

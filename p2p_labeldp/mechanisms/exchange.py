@@ -4,7 +4,8 @@ The same rules as ``protocol.user``, for everyone at once. Work goes block by bl
 fit in memory: what lasts for a round is one small label, one peer index and one keep bit per user.
 Users whose cluster is below the minimum size abstain: they neither ask, answer nor report.
 
-In the mixed exchange ``mixing`` says whose label each user draws, cluster by cluster; the rest is the same.
+In the mixed exchange ``mixing`` says whose label each user draws, cluster by cluster, and in the permutation
+``agreement`` says whom she asks; the rest is the same.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
 from p2p_labeldp.mechanisms.mixing import secrets_of, sources
 from p2p_labeldp.privacy import Exchange, Parameters
@@ -72,6 +74,8 @@ class Release:
     reported: NDArray[np.unsignedinteger]
     """Every user's label after the exchange; meaningful where ``kept``."""
     kept: NDArray[np.bool_]
+    sources: NDArray[np.signedinteger]
+    """Whose label that is; meaningful where users take part."""
 
     @property
     def users(self) -> NDArray[np.int64]:
@@ -106,13 +110,14 @@ def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Paramete
     # As numbers of the types they are combined with, so that no block converts them again.
     sizes, starts = rosters.sizes.astype(np.float64), rosters.starts.astype(index)
     noisy = true
-    mixed = parameters.exchange == Exchange.MIXED
+    pulled, mixed = parameters.exchange == Exchange.PULL, parameters.exchange == Exchange.MIXED
+    contributed = np.empty(0 if pulled or mixed else count)
     secrets = secrets_of(coins)
     for round_ in range(parameters.rounds):
         flipping = round_ == 0 or parameters.noise == "fresh"
         if flipping:
             noisy = np.empty(count, dtype=small)
-        peers: NDArray[np.signedinteger] = (np.zeros if mixed else np.empty)(count, dtype=index)
+        peers: NDArray[np.signedinteger] = (np.empty if pulled else np.zeros)(count, dtype=index)
         kept = np.empty(count, dtype=np.bool_)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))
@@ -120,21 +125,26 @@ def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Paramete
             if flipping:
                 noisy[here] = flip(true[here], drawn, parameters.alpha, parameters.labels)
             cluster = rosters.clusters[here]
-            if not mixed:
+            if pulled:
                 place: NDArray[np.signedinteger] = (drawn[:, PEER] * sizes.take(cluster)).astype(index)
                 place += starts.take(cluster)
                 peers[here] = place if rosters.members is None else rosters.members.take(place)
+            elif not mixed:
+                contributed[here] = drawn[:, PEER]
             kept[here] = drawn[:, KEEP] < parameters.theta
             if not everyone:
                 kept[here] &= takes_part[cluster]
-        for mixing in np.flatnonzero(takes_part & (rosters.sizes > 0)).tolist() if mixed else ():
-            roster = rosters.roster(mixing)
-            peers[roster] = roster[sources(secrets, round_, mixing, len(roster), parameters.relays)]
+        for each in () if pulled else np.flatnonzero(takes_part & (rosters.sizes > 0)).tolist():
+            roster = rosters.roster(each)
+            if mixed:
+                peers[roster] = roster[sources(secrets, round_, each, len(roster), parameters.relays)]
+            else:
+                peers[roster] = roster[agreed_places(contributed[roster])]
         reported = np.empty(count, dtype=small)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))
             reported[here] = noisy.take(peers[here])
-        yield Release(round_, noisy, reported, kept)
+        yield Release(round_, noisy, reported, kept, peers)
 
 
 def noisy_sha256(rounds: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> str:

@@ -25,7 +25,7 @@ from p2p_labeldp.privacy.parameters import Exchange, Parameters
 from p2p_labeldp.privacy.profile import Found, Profile, met
 from p2p_labeldp.privacy.relays import NO_RELAY, Cases, cases
 from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
-from p2p_labeldp.privacy.views import RECORDS, View, views_of
+from p2p_labeldp.privacy.views import RECORDS, View, chance_permuted, views_of
 from p2p_labeldp.privacy.worst import WORK
 
 # An answer within this fraction of the local epsilon is said to have fallen to it.
@@ -144,6 +144,8 @@ def account(
         profile = _mixed(View(view), profile, parameters)
         if relaying and profile.cases is not None and view == View.COALITION:
             profile = replace(profile, cases=Cases(profile.cases.all, 1 - profile.cases.all, 0.0))
+    elif parameters.exchange == Exchange.PERMUTATION:
+        profile = _permuted(profile)
     return Account(profile, str(view))
 
 
@@ -172,6 +174,20 @@ def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
     record = RECORDS[view]
     assert record.sealed, f"nothing says what {view} comes to in the mixed exchange"
     return replace(pull, view=str(record.sealed), theta=pull.theta if record.reports else 0.0)
+
+
+def _permuted(pull: Profile) -> Profile:
+    """What a view of the permutation comes to, given what it would be of the pull exchange."""
+    if pull.view == View.SHUFFLE:
+        return pull
+    rounds = 1 if pull.fresh else pull.rounds
+    seen = chance_permuted(pull.view, pull.cluster_size, pull.theta, rounds, pull.colluders)
+    if pull.view == View.LEARNER:
+        shuffled = replace(pull, view="shuffle", theta=1.0, rounds=pull.rounds if pull.fresh else 1)
+        return shuffled if pull.theta == 1 else replace(shuffled, seen=seen)
+    if pull.view == View.COALITION:  # its members know the permutation, so that it is a matter of the chance alone
+        return replace(pull, view="auditor", colluders=0, seen=seen)
+    return replace(pull, seen=seen)
 
 
 @lru_cache(maxsize=1)
@@ -211,7 +227,7 @@ def _shuffled(profile: Profile) -> Profile:
 def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
     found = _epsilon(profile, delta)
     shuffle = None if profile.fresh and profile.view not in ("learner", "shuffle") else found.value
-    if shuffle is not None and profile.view != "shuffle":
+    if shuffle is not None and (profile.view != "shuffle" or profile.seen is not None):
         shuffled = _shuffled(profile)
         large = profile.cluster_size > _LARGE
         with _one_thread():

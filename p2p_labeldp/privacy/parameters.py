@@ -23,6 +23,8 @@ class Exchange(StrEnum):
     """The paper's: she asks one member of her cluster, who learns that she did and answers her."""
     MIXED = "mixed"
     """Relays of the cluster mix sealed labels and draw one for each user: nobody knows whose she got."""
+    PERMUTATION = "permutation"
+    """Members agree on a secret permutation of their cluster, and each asks whom she is mapped to."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Parameters:
     minimum_size: int = 1
     exchange: str = Exchange.PULL
     relays: int = 0
-    """How many relays mix the labels of a cluster; 0 in the pull exchange, which has none."""
+    """How many relays mix the labels of a cluster; 0 in the other exchanges, which have none."""
     attempts: int = 1
     """How often relays are drawn in a round at most: after a failed attempt others are drawn."""
 
@@ -94,7 +96,7 @@ class Parameters:
         if self.noise not in tuple(Noise):
             raise RequestError(f"noise must be {' or '.join(Noise)}, not {self.noise!r}")
         if self.exchange not in tuple(Exchange):
-            raise RequestError(f"exchange must be {' or '.join(Exchange)}, not {self.exchange!r}")
+            raise RequestError(f"exchange must be one of {', '.join(Exchange)}, not {self.exchange!r}")
         if int(self.relays) != self.relays or self.relays < 0:
             raise RequestError(f"relays must be a whole number of at least 0, not {self.relays}")
         if (self.exchange == Exchange.MIXED) != (self.relays > 0):

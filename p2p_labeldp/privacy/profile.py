@@ -12,6 +12,9 @@ The views of the mixed exchange are the learner's and the shuffled one, or a coa
 two labels every n1 and every number of ones among the colluders' own noisy labels is searched, exact; with more labels
 or fresh noise it is bounded as above.
 
+In the permutation every view but the learner's and the shuffled one has a closed form, that of a coalition too. The
+learner has the shuffled view, exactly at theta = 1; else it bounds hers, who is sent a random part of those labels.
+
 Sticky noise over R rounds is one flip seen through R times as many reports. Whatever is proved for someone who
 sees more bounds someone who sees less: the learner sees less than the metadata view and a coalition less than one that
 also sees who asked whom, so the closed forms cap both.
@@ -79,6 +82,8 @@ class Profile:
     """Of a coalition in the mixed exchange: which of the relays are among it."""
     reports: bool = True
     """Whether the learner is one of the coalition; she is but in the mixed exchange's view of one user."""
+    seen: float | None = None
+    """The chance that the victim's noisy label is seen for one flip, where the exchange is a permutation."""
 
     @property
     def noise(self) -> LocalNoise:
@@ -88,6 +93,11 @@ class Profile:
     def closed_form(self) -> bool:
         """Whether there is a formula, which in most cases is the chance that the victim's noisy label is seen."""
         return self.view in CLOSED_FORM or self._one_draw or (self.cases is not None and self.cases.all >= 1)
+
+    @property
+    def _subsampled(self) -> bool:
+        """Whether it is the learner of a permutation, who is sent some of the shuffled labels: those bound her view."""
+        return self.view == "shuffle" and self.seen is not None
 
     @property
     def _one_draw(self) -> bool:
@@ -115,6 +125,8 @@ class Profile:
     @property
     def chance(self) -> float:
         """The chance that the victim's noisy label is seen for one flip, or in the searched views a bound on it."""
+        if self.seen is not None:
+            return self.seen
         if self.view == "shuffle":
             return 1.0
         view = "metadata" if self.view == "learner" else self.view
@@ -148,7 +160,8 @@ class Profile:
             found = _bounded(self.bounds.epsilon(delta))
         else:
             if self.view == "shuffle" and not self.fresh:
-                cap = _bounded(self.bounds.epsilon(delta))
+                bounded = _bounded(self.bounds.epsilon(delta))
+                cap = _least(bounded, cap) if self._subsampled else bounded
             found = _largest(
                 _from_search(worst_epsilon(family, delta, self.local_epsilon, self.work), exact, family)
                 for family in families
@@ -164,7 +177,7 @@ class Profile:
         if found.method == "exact" or found.error_bound < found.value:
             least = found.value if found.value == math.inf else max(0.0, found.value - found.error_bound)
             searched = Attained(least, self._named(found))
-        if found.method == "exact" or delta < SMALLEST_DELTA:
+        if found.method == "exact" or delta < SMALLEST_DELTA or self._subsampled:
             return searched
         if self.cases is not None and self.labels == 2:
             return searched  # the colluders' own labels are among the candidates: reports of these do not stand out
@@ -203,7 +216,7 @@ class Profile:
 
     def glance(self, delta: float) -> float:
         """An epsilon that is cheap and often right, never above the exact or bounding one: that of n1 = 0 alone."""
-        if self.labels != 2 or self.fresh or self.closed_form or delta < SMALLEST_DELTA:
+        if self.labels != 2 or self.fresh or self.closed_form or self._subsampled or delta < SMALLEST_DELTA:
             return self.epsilon(delta).value
         families, _ = self._families(delta)
         if not families or self.noise.low == 0 or self.noise.high == self.noise.low:
@@ -284,7 +297,7 @@ class Profile:
             return [family], exact
         else:
             return [], False
-        return ([self._composed(one_round)], False) if self.fresh else ([one_round], True)
+        return ([self._composed(one_round)], False) if self.fresh else ([one_round], not self._subsampled)
 
     def _composed(self, one_round: WalkedFamily) -> Fresh:
         return Fresh(one_round, self.rounds, self.noise.epsilon)

@@ -122,7 +122,7 @@ RECORDS: dict[View, ViewRecord] = {
     View.USER_HOST: ViewRecord("a user host", "the answers that its own users got, and the model", accounted=False),
 }
 VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted and record.pull)
-"""Of the pull exchange."""
+"""Of the pull exchange, and of the permutation."""
 MIXED_VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted)
 """Of the mixed exchange."""
 
@@ -197,6 +197,25 @@ def chance_seen(view: str, cluster_size: int, theta: float, rounds: int = 1, col
             missed = 1 - _at_least_once(once, asked * rounds)
             return 1 - missed * (1 - _at_least_once(sent, by_report * rounds))
     raise AssertionError(view)
+
+
+def chance_permuted(view: str, cluster_size: int, theta: float, rounds: int = 1, colluders: int = 0) -> float:
+    """The same where whom everyone asks is a secret permutation: each label is asked for once, by any member alike.
+
+    Who sees the questions knows whose label each report carries, and so does every member: she knows the permutation.
+    "learner" is here the metadata view, which sees more.
+    """
+    n = cluster_size
+    once = {
+        "peer": 1 / n,
+        "learner": theta,
+        "metadata": theta,
+        "eavesdropper": 1 - 1 / n,
+        "network": 1 - (1 - theta) / n,
+        "auditor": 1.0,
+        "coalition": 1 - (1 - theta) * (1 - colluders / n),
+    }
+    return _at_least_once(once[view], rounds)
 
 
 @dataclass(frozen=True)

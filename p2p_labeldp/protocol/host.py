@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.mechanisms.agreement import agreed_places
+from p2p_labeldp.mechanisms.coins import PEER, Coins
+from p2p_labeldp.privacy import Exchange, Parameters
 from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
@@ -39,8 +40,8 @@ class Host:
     """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
 
     __slots__ = (
-        "_block", "_coins", "_first", "_last", "_round", "check", "closed", "early", "left", "one_answer", "parameters",
-        "rosters",
+        "_agreed", "_block", "_coins", "_first", "_last", "_round", "check", "closed", "early", "left", "one_answer",
+        "parameters", "permuted", "rosters",
     )  # fmt: skip
 
     def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int) -> None:
@@ -54,6 +55,9 @@ class Host:
         self.early: set[tuple[int, int]] = set()
         """(asker, round) of asks that wait for a round to begin. Whoever asks asks one user in a round."""
         self.check: AssignmentCheck | None = None
+        self.permuted = parameters.exchange == Exchange.PERMUTATION
+        """Whether whom users ask is what the members of their cluster agree on; the host then carries all of them."""
+        self._agreed: dict[tuple[int, int], array[int]] = {}
         self._coins = coins
         self._first, self._last = first, last
         self._round = -1
@@ -79,6 +83,17 @@ class Host:
             return late
         coins: list[float] = self._block[user - self._first].tolist()
         return coins
+
+    def agreed(self, cluster: int, round_: int) -> Sequence[int]:
+        """Of each member of a cluster, whom she asks in a round, by their places."""
+        known = self._agreed.get((cluster, round_))
+        if known is None:
+            block = self._block
+            if round_ != self._round:  # nobody of this cluster has begun the round so far
+                block = self._coins.block(round_, self._first, self._last)
+            members = np.frombuffer(self.rosters[cluster], dtype=np.int64) - self._first
+            known = self._agreed[cluster, round_] = array("q", agreed_places(block[members, PEER]).tolist())
+        return known
 
     def receive(self, sender: int, message: Message) -> Sequence[Said]:
         if sender != COORDINATOR:

@@ -171,7 +171,7 @@ class Ask(Message, frozen=True, tag="ask"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a user asks one of her cluster"
-    exchanges = (Exchange.PULL,)
+    exchanges = (Exchange.PULL, Exchange.PERMUTATION)
     says = "question"
     counterpart = "answer"
 
@@ -182,7 +182,7 @@ class Answer(Message, frozen=True, tag="answer"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "she is told a noisy label"
-    exchanges = (Exchange.PULL,)
+    exchanges = (Exchange.PULL, Exchange.PERMUTATION)
     says = "answer “{label}”"
     counterpart = "ask"
 

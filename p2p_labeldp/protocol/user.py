@@ -155,7 +155,10 @@ class User:
             if flip < parameters.alpha:
                 self.noisy = (self.label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
         # Select a random user of her cluster, and decide whether to keep what she hears.
-        self._peer = self._roster[int(peer * size)]
+        place = int(peer * size)
+        if self.host.permuted:
+            place = self.host.agreed(self.cluster, round_)[bisect_left(self._roster, self.id)]
+        self._peer = self._roster[place]
         self._keeps = keep < parameters.theta
         self._askers = None
         self._go(BEGINS)

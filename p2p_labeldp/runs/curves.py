@@ -77,7 +77,7 @@ def _basis(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances) -
         return None
     parameters = plan.parameters
     fresh = parameters.fresh
-    closed = view in CLOSED_FORM and parameters.exchange == Exchange.PULL
+    closed = view in CLOSED_FORM and parameters.exchange != Exchange.MIXED
     if guarantee.cluster_size is None or (not closed and any(sizes.values())):
         return _Basis(
             [account(View.AUDITOR, parameters.flips_alone, cluster_size=1)], "flips", CHEAP if fresh else LINEAR

@@ -266,6 +266,6 @@ def faults_of(scenario: Scenario, users: int) -> Faults | None:
 def expected_messages(users: int, parameters: Parameters) -> int:
     """About how many messages a run sends: hello, assignment, goodbye; then ask, answer, report, done, round."""
     # Mixed: commit, open, deposit, a go to every relay, the label that was drawn, done.
-    asking = 3 if parameters.exchange == Exchange.PULL else 5 + parameters.relays
+    asking = 3 if parameters.exchange != Exchange.MIXED else 5 + parameters.relays
     per_round = asking + parameters.theta
     return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))

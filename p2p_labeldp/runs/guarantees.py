@@ -3,8 +3,8 @@
 The guarantee of a run is that of its worst cluster. Clusters below the minimum size abstain and say nothing. Where
 somebody of a cluster went missing after the assignment, some ask went unanswered: who reports then tells whom she could
 have asked, and no better bound than the local one is proved, so that the flips alone are counted on in that cluster.
-The closed-form views of the pull exchange only lose chances to see something. In the mixed exchange a cluster that
-somebody is missing from opens nothing; should it have opened in an earlier round, the flips alone count in every view.
+Closed-form views only lose chances to see something, but in the mixed exchange: there a cluster that somebody is
+missing from opens nothing; should it have opened in an earlier round, the flips alone count in every view.
 
 Where someone sends what an honest user would not, she may add no noise, or ask whom she likes: again the flips
 alone are counted on, and nothing at all for users who make new noise for every asker, or whose roles were replaced by

@@ -108,7 +108,7 @@ class Reads:
         return self.flips and not self.pure
 
 
-EXCHANGES = ("pull", "mixed")
+EXCHANGES = ("pull", "mixed", "permutation")
 MAX_RELAYS = 32  # a packet grows by two layers for each relay, and every relay handles every packet
 
 MECHANISMS = {
@@ -149,7 +149,8 @@ class Mechanism:
     exchange: str = key(
         "pull",
         OneOf(EXCHANGES),
-        "users ask each other, as in the paper, or relays of the cluster mix sealed labels (peer_to_peer)",
+        "users ask each other, as in the paper; relays of the cluster mix sealed labels; or users ask each other by a "
+        "secret permutation of the cluster, simulations only (peer_to_peer)",
     )
     relays: int = key(
         0, Whole(0, MAX_RELAYS), "how many members of a cluster mix its labels (mixed); 0: follows from withstand"

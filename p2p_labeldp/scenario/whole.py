@@ -93,7 +93,7 @@ class Scenario:
     def _hops(self) -> int:
         """Messages one after the other in a round: ask, answer, done, close; or four times an attempt to mix."""
         mechanism = self.mechanism
-        return 4 if mechanism.exchange == "pull" else 4 * (11 + mechanism.relays)
+        return 4 if mechanism.exchange != "mixed" else 4 * (11 + mechanism.relays)
 
     def _check_kind(self) -> None:
         mechanism = self.mechanism
@@ -112,11 +112,12 @@ class Scenario:
         """Relays are for the mixed exchange, and that is a way to run Algorithm 2."""
         mechanism = self.mechanism
         relayed = {name: value for name in ("relays", "withstand") if (value := getattr(mechanism, name))}
+        if mechanism.exchange != "pull" and mechanism.kind != "peer_to_peer":
+            raise RequestError(
+                f'mechanism.exchange = "{mechanism.exchange}" is not allowed with {mechanism.kind}; '
+                "it is for peer_to_peer"
+            )
         if mechanism.exchange == "mixed":
-            if mechanism.kind != "peer_to_peer":
-                raise RequestError(
-                    f'mechanism.exchange = "mixed" is not allowed with {mechanism.kind}; it is for peer_to_peer'
-                )
             if not relayed:
                 raise RequestError('mechanism.relays is missing; exchange "mixed" needs it, or withstand')
             if len(relayed) == 2:
@@ -131,7 +132,9 @@ class Scenario:
                 )
             return
         for name, value in relayed.items():
-            raise RequestError(f'mechanism.{name} = {value} is not allowed with exchange "pull"; it is for "mixed"')
+            raise RequestError(
+                f'mechanism.{name} = {value} is not allowed with exchange "{mechanism.exchange}"; it is for "mixed"'
+            )
 
     def _check_entries(self) -> None:
         """What an entry's own keys cannot tell: windows against the length of the run."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
 from itertools import product
+from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +48,20 @@ class EveryCoin:
     def __init__(self, users: int, parameters: Parameters) -> None:
         flips, labels = parameters.rounds if parameters.noise == "fresh" else 1, parameters.labels
         rounds = range(parameters.rounds)
-        sizes = [labels] * (users * flips) + [users] * (users * len(rounds)) + [2] * (users * len(rounds))
+        outcomes = 2 if parameters.theta < 1 else 1
+        sizes = [labels] * (users * flips) + [users] * (users * len(rounds)) + [outcomes] * (users * len(rounds))
         grid = np.indices(sizes).reshape(len(sizes), -1)
+        permuted = parameters.exchange == "permutation"
+        if permuted:
+            asked = grid[users * flips :][: users * len(rounds)].reshape(len(rounds), users, -1)
+            grid = grid[:, (np.sort(asked, axis=1) == np.arange(users)[:, None]).all(axis=(0, 1))]
         shifts, asked, kept = np.split(grid, np.cumsum([users * flips, users * len(rounds)]))
+        kept = kept if outcomes == 2 else kept + 1
         self.worlds = grid.shape[1]
         alpha, theta = parameters.alpha, parameters.theta
         chances = np.where(shifts > 0, alpha / (labels - 1), 1 - alpha).prod(axis=0)
-        self.chances = chances * np.where(kept > 0, theta, 1 - theta).prod(axis=0) / users ** (users * len(rounds))
+        choices = factorial(users) if permuted else users**users
+        self.chances = chances * np.where(kept > 0, theta, 1 - theta).prod(axis=0) / choices ** len(rounds)
         self.rounds = []
         for round_ in rounds:
             here = slice(users * round_, users * (round_ + 1))
@@ -121,6 +131,26 @@ def test_the_score_is_the_logarithm_of_the_exact_odds(
     np.testing.assert_allclose(scores, odds, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "others"),
+    [
+        pytest.param(Parameters(0.2, 0.6), (0, 1), id="one round"),
+        pytest.param(Parameters(0.7, 1.0), (0, 0), id="mostly flipped"),
+        pytest.param(Parameters(0.3, 1.0, rounds=2), (1,), id="two sticky rounds"),
+        pytest.param(Parameters(0.3, 0.5, rounds=2, noise="fresh"), (1,), id="two fresh rounds"),
+    ],
+)
+@pytest.mark.parametrize("view", VIEWS)
+def test_in_the_permutation_too(
+    view: str, parameters: Parameters, others: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With permutations that the coins spell out, in place of those that follow from a digest of them."""
+    module = import_module("p2p_labeldp.mechanisms.exchange")
+    monkeypatch.setattr(module, "agreed_places", lambda coins: (coins * len(coins)).astype(np.int64))
+    permuted = replace(parameters, exchange="permutation")
+    test_the_score_is_the_logarithm_of_the_exact_odds(view, permuted, others)
+
+
 @pytest.mark.parametrize(("view", "colluders"), [*((view, 0) for view in VIEWS), ("coalition", 1), ("coalition", 2)])
 def test_at_the_worst_labels_of_the_others_the_best_advantage_is_exactly_delta_zero(view: str, colluders: int) -> None:
     parameters = Parameters(0.2, 0.6)
@@ -177,11 +207,14 @@ def test_users_whose_labels_the_attacker_does_not_know_could_hold_anything() -> 
         np.testing.assert_allclose(scores[here], np.log(chances[1] / chances[0]), atol=1e-12)
 
 
-@pytest.mark.parametrize("noise", ["sticky", "fresh"])
-@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize(
+    ("labels", "noise", "exchange"),
+    [*product((2, 3), ("sticky", "fresh"), ("pull",)), (3, "sticky", "permutation")],
+)
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_and_the_arrays_hold_the_same_evidence(view: str, labels: int, noise: str) -> None:
-    parameters = Parameters(0.3, 0.6, labels=labels, rounds=2, noise=noise)
+def test_a_view_and_the_arrays_hold_the_same_evidence(view: str, labels: int, noise: str, exchange: str) -> None:
+    theta = 0.6 if exchange == "pull" else 1.0
+    parameters = Parameters(0.3, theta, labels=labels, rounds=2, noise=noise, exchange=exchange)
     game = Game(view, 7, parameters, 40, 5, 2 if view == "coalition" else 0, ones=2)
     views = seen_by_arrays(game, game.bounds())
     many = evidence_of_all(views, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ MEMBERS = {"peer": [5, 7], "coalition": [5, 6, 10]}
 Record = list[Any]
 
 
-def parameters_of(rounds: int = 1, noise: str = "sticky") -> Parameters:
-    return Parameters(0.3, 0.7, labels=3, noise=noise, rounds=rounds, minimum_size=5)
+def parameters_of(rounds: int = 1, noise: str = "sticky", exchange: str = "pull") -> Parameters:
+    return Parameters(0.3, 0.7, labels=3, noise=noise, rounds=rounds, minimum_size=5, exchange=exchange)
 
 
 def traced(path: Path, parameters: Parameters, hosting: str = "user", network: Network | None = None) -> Trace:
@@ -66,11 +67,15 @@ def knowledge(adversary: str) -> dict[str, Any]:
     return {"members": MEMBERS.get(adversary, ()), "background": background}
 
 
-@pytest.mark.parametrize("noise", ["sticky", "fresh"])
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize(
+    ("rounds", "noise", "exchange"),
+    [*product((1, 2), ("sticky", "fresh"), ("pull",)), (2, "fresh", "permutation")],
+)
 @pytest.mark.parametrize("adversary", VIEWS)
-def test_a_trace_and_the_arrays_give_the_same_view(adversary: str, rounds: int, noise: str, tmp_path: Path) -> None:
-    parameters = parameters_of(rounds, noise)
+def test_a_trace_and_the_arrays_give_the_same_view(
+    adversary: str, rounds: int, noise: str, exchange: str, tmp_path: Path
+) -> None:
+    parameters = parameters_of(rounds, noise, exchange)
     coins = SeededCoins(SEED)
     expected = view_of_exchange(LABELS, CLUSTERS, parameters, coins, adversary, **knowledge(adversary))
     for hosting, network in (("user", Network(latency=0.5, jitter=3.0)), ("cluster", Network())):
@@ -88,6 +93,17 @@ def test_each_trial_of_a_game_gives_the_same_view_through_actors_and_arrays(adve
     by_actors, by_arrays = seen_by_actors(game, game.bounds()), seen_by_arrays(game, game.bounds())
     for trial in range(5):
         assert renumbered(by_actors.within(trial), 6 * trial) == one_of(by_arrays, trial)
+
+
+def test_a_member_knows_whom_everyone_of_her_cluster_asks_by_the_permutation(tmp_path: Path) -> None:
+    parameters = parameters_of(exchange="permutation")
+    trace = traced(tmp_path / "trace", parameters)
+    for adversary in ("peer", "coalition"):
+        seen = view_of(trace, adversary, members=[5], parameters=parameters, coins=SeededCoins(SEED))
+        assert seen.asks is not None
+        assert sorted(seen.asks[0]) == sorted(seen.asks[0].values()) == np.flatnonzero(CLUSTERS == 0).tolist()
+    learner = view_of(trace, "learner", parameters=parameters)
+    assert learner.asks is None
 
 
 def renumbered(view: View, start: int) -> View:

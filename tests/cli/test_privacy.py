@@ -128,6 +128,15 @@ def test_the_mixed_exchange_is_accounted_for_with_what_is_averaged(command: Comm
     assert 0.99 < chosen["epsilon"] <= 1
 
 
+def test_one_member_who_tells_the_learner_undoes_the_permutation(command: Command) -> None:
+    permuted = ["--exchange", "permutation"]
+    assert account(command, 500, 0.1, 1, 4e-6, *permuted)["epsilon"] == pytest.approx(0.5288, abs=1e-4)
+    found = account(command, 500, 0.1, 1, 4e-6, "--view", "coalition", "--colluders", "1", *permuted)
+    assert (found["view"], found["method"]) == ("coalition", "exact")
+    assert found["epsilon"] == pytest.approx(2.1972, abs=1e-4)
+    assert "fallen to the local one" in found["reason"]
+
+
 def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None:
     options = ["--cluster-size", "300", "--epsilon", "0.4", "--delta", "1e-5"]
     for theta in ([], ["--theta", "0.3"]):

@@ -125,6 +125,14 @@ def test_only_hosts_with_colluders_write_a_file_and_it_is_the_same_after_a_resta
     assert model.pooled == before
 
 
+def test_a_permutation_that_no_hosts_agree_on_is_refused_in_one_line() -> None:
+    text = '[mechanism]\nexchange = "permutation"\n'
+    with pytest.raises(RequestError, match=r'^mechanism.exchange = "permutation" is for simulations') as refused:
+        deploy(parse_scenario(text, "permuted"), hosts=2, out=Path("nowhere"))
+    assert "\n" not in str(refused.value)
+    assert not Path("nowhere").exists()
+
+
 @pytest.mark.parametrize("kind", ["focus", "repeat_askers"])
 def test_an_adversary_that_no_node_can_carry_is_refused_in_one_line(kind: str) -> None:
     text = f'{DIGITS}\n[[adversaries]]\nkind = "{kind}"\nvictim = 7\ncount = 3\n'

@@ -49,6 +49,7 @@ def problems(draw: st.DrawFn) -> tuple[Population, Parameters, int]:
         noise=draw(st.sampled_from(["sticky", "fresh"])),
         rounds=draw(st.integers(1, 3)),
         minimum_size=draw(st.integers(1, 8)),
+        exchange=draw(st.sampled_from(["pull", "permutation"])),
     )
     return population, parameters, draw(st.integers(0, MAX_SEED))
 
@@ -84,6 +85,7 @@ def test_engines_agree_whatever_the_problem_the_hosting_and_the_order_of_message
         pytest.param([0, 1] * 10, [0, 1] * 10, Parameters(0.1, 0.0), id="theta 0"),
         pytest.param([0, 1] * 10, [0, 0, 1, 1, 1] * 4, Parameters(0.1, 1.0, minimum_size=10), id="some abstain"),
         pytest.param([0, 1] * 10, [0, 1] * 10, Parameters(0.1, 1.0, minimum_size=11), id="everyone abstains"),
+        pytest.param([0, 1], [0, 1], Parameters(0.2, 1.0, exchange="permutation"), id="permutations of one"),
     ],
 )
 def test_engines_agree_at_the_edges(

@@ -7,6 +7,7 @@ and how many reports were kept, so worlds are listed once and weighed for any al
 
 from functools import lru_cache
 from itertools import combinations, product
+from math import factorial
 
 import numpy as np
 import pytest
@@ -16,10 +17,13 @@ from scipy import stats
 class Worlds:
     """All outcomes of the coins of n users over R rounds with sticky noise and K labels."""
 
-    def __init__(self, users, labels=2, rounds=1):
-        self.users, self.labels, self.rounds = users, labels, rounds
+    def __init__(self, users, labels=2, rounds=1, permuted=False):
+        self.users, self.labels, self.rounds, self.permuted = users, labels, rounds, permuted
         sizes = [labels] * users + [users] * (users * rounds) + [2] * (users * rounds)
         grid = np.indices(sizes).reshape(len(sizes), -1)
+        if permuted:  # in each round everyone is asked by exactly one
+            asked = grid[users : users + users * rounds].reshape(rounds, users, -1)
+            grid = grid[:, (np.sort(asked, axis=1) == np.arange(users)[:, None]).all(axis=(0, 1))]
         self.shift = grid[:users]
         self.asked = grid[users : users + users * rounds].reshape(rounds, users, -1)
         self.kept = grid[users + users * rounds :].reshape(rounds, users, -1)
@@ -30,7 +34,7 @@ class Worlds:
         n, total = self.users, self.users * self.rounds
         flip = (alpha / (self.labels - 1)) ** self.flips * (1 - alpha) ** (n - self.flips)
         keep = theta**self.sent * (1 - theta) ** (total - self.sent)
-        return flip * keep / n**total
+        return flip * keep / (factorial(n) ** self.rounds if self.permuted else n**total)
 
     def seen(self, view, true_labels, colluders=0):
         """One number per world that says all that the view sees in it. User 0 is the victim."""
@@ -48,7 +52,9 @@ class Worlds:
                 remote = target != user
                 if view in ("learner", "metadata", "network", "auditor", "coalition"):
                     fields.append(np.where(kept[user] == 1, answer + 1, 0))
-                if view in ("metadata", "auditor") or (view == "peer" and user == n - 1):
+                member = view == "peer" or (view == "coalition" and colluders > 0)
+                knows = self.permuted and member  # the permutation
+                if view in ("metadata", "auditor") or (view == "peer" and user == n - 1) or knows:
                     fields.append(target)
                 if view == "auditor" or (view == "peer" and user == n - 1):
                     fields.append(answer)
@@ -76,26 +82,26 @@ def _number(fields, base):
 
 
 @lru_cache(maxsize=64)
-def _worlds(users, labels, rounds):
-    return Worlds(users, labels, rounds)
+def _worlds(users, labels, rounds, permuted):
+    return Worlds(users, labels, rounds, permuted)
 
 
 @lru_cache(maxsize=512)
-def _outcomes(view, users, labels, rounds, colluders, first, second, others):
-    worlds = _worlds(users, labels, rounds)
+def _outcomes(view, users, labels, rounds, colluders, permuted, first, second, others):
+    worlds = _worlds(users, labels, rounds, permuted)
     codes = [worlds.seen(view, (mine, *others), colluders) for mine in (first, second)]
     _, numbered = np.unique(np.concatenate(codes), return_inverse=True)
     return np.split(numbered, 2)
 
 
 @lru_cache(maxsize=4)
-def _pairs(view, users, labels, rounds, colluders, alpha, theta):
+def _pairs(view, users, labels, rounds, colluders, alpha, theta, permuted):
     """The distributions of what is seen with one label of the victim and with another, for all labels of the others."""
-    weights = _worlds(users, labels, rounds).weights(alpha, theta)
+    weights = _worlds(users, labels, rounds, permuted).weights(alpha, theta)
     pairs = []
     for others in product(range(labels), repeat=users - 1):
         for first, second in combinations(range(labels), 2):
-            one, two = _outcomes(view, users, labels, rounds, colluders, first, second, others)
+            one, two = _outcomes(view, users, labels, rounds, colluders, permuted, first, second, others)
             size = int(max(one.max(), two.max())) + 1
             pairs.append((np.bincount(one, weights, size), np.bincount(two, weights, size)))
     return pairs
@@ -106,9 +112,9 @@ def _hockey_stick(one, two, epsilon):
     return max(float(np.maximum(0, p - np.exp(epsilon) * q).sum()) for p, q in ((one, two), (two, one)))
 
 
-def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0):
+def delta(view, users, alpha, theta, epsilon, *, labels=2, rounds=1, colluders=0, permuted=False):
     """The largest hockey-stick divergence over all labels of the others and both directions."""
-    pairs = _pairs(view, users, labels, rounds, colluders, alpha, theta)
+    pairs = _pairs(view, users, labels, rounds, colluders, alpha, theta, permuted)
     return max(_hockey_stick(one, two, epsilon) for one, two in pairs)
 
 
@@ -118,10 +124,10 @@ def enumerated():
     return delta
 
 
-def fresh_delta(view, users, alpha, theta, epsilon, rounds, *, labels=2, colluders=0):
+def fresh_delta(view, users, alpha, theta, epsilon, rounds, *, labels=2, colluders=0, permuted=False):
     """The same over rounds that flip anew each: the distributions of one round, multiplied out."""
     worst = 0.0
-    for once in _pairs(view, users, labels, 1, colluders, alpha, theta):
+    for once in _pairs(view, users, labels, 1, colluders, alpha, theta, permuted):
         one, two = np.ones(1), np.ones(1)
         for _ in range(rounds):
             one, two = np.outer(one, once[0]).ravel(), np.outer(two, once[1]).ravel()
