@@ -53,7 +53,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What a view costs: epsilon at a delta, never below the exact value."""
+    """Compute a view's epsilon at a delta; never below the exact value."""
     from p2p_labeldp.privacy import Parameters, account
 
     if out is not None and not trade_off:
@@ -127,6 +127,7 @@ def print_answer(answer: Guarantee, exchange: str) -> None:
     """An answer with everything one must know before quoting it."""
     from p2p_labeldp.privacy import View as Who
     from p2p_labeldp.privacy import sees
+    from p2p_labeldp.privacy.numbers import rounded_down
     from p2p_labeldp.runs.stated import METHODS
 
     rows = [
@@ -148,7 +149,7 @@ def print_answer(answer: Guarantee, exchange: str) -> None:
     if answer.searched_epsilon is not None:
         rows.append(("searched epsilon", f"{number(answer.searched_epsilon)}, the worst found, not proved"))
     if answer.attained_epsilon is not None and answer.method != "exact":
-        rows.append(("attained", f"{answer.attained_epsilon:.6g} at least: {answer.attained_by}"))
+        rows.append(("attained", f"{rounded_down(answer.attained_epsilon, 6)} at least: {answer.attained_by}"))
     rows += [
         ("local", f"{number(answer.local_epsilon)}: the flips alone"),
         ("shuffled", number(answer.shuffle_epsilon, "not computed for this view")),

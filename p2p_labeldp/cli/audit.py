@@ -159,17 +159,22 @@ def _cluster(setting: Setting) -> str:
 
 def _print_epsilon(audit: EpsilonAudit) -> None:
     from p2p_labeldp.privacy import RECORDS, View
+    from p2p_labeldp.privacy.numbers import rounded_down, rounded_up
     from p2p_labeldp.runs.stated import METHODS
 
     setting, bound = audit.setting, audit.bound
     side = "at least" if bound.label else "at most"
     true, false = bound.true_rate, bound.false_rate
     verdict = "not above the stated epsilon" if audit.passed else "FAILED: above the stated epsilon"
+    method = METHODS[setting.answer.method]
     rows = [
         ("view", f"{setting.view}: {RECORDS[View(setting.view)].sees}"),
         ("cluster", f"{_cluster(setting)}; ones among the others: {setting.game.ones}"),
-        ("stated", f"epsilon {number(audit.epsilon)} at delta {setting.delta:g}, {METHODS[setting.answer.method]}"),
-        ("shown", f"epsilon at least {number(bound.epsilon)}, at confidence {bound.confidence:.10g}: {verdict}"),
+        ("stated", f"epsilon {number(audit.epsilon)} at delta {rounded_up(setting.delta, 6)}, {method}"),
+        (
+            "shown",
+            f"epsilon at least {rounded_down(bound.epsilon, 6)}, at confidence {bound.confidence:.10g}: {verdict}",
+        ),
         ("by", f"{bound.trials:,} trials, seed {audit.seed}; half of them chose the event, the other half measured it"),
         ("event", f"{bound.attack} scores {side} {bound.threshold:.4g}: the label must be {bound.label}"),
         ("seen", f"in {true.value:.4g} of the trials where it was (at least {true.limit:.4g}),"),

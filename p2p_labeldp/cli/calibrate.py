@@ -35,7 +35,7 @@ def command(
     relays: Relays = 0,
     as_json: Json = False,
 ) -> None:
-    """The alpha, or the (alpha, theta) with the least variance, that keeps a view to epsilon."""
+    """Find the alpha, or the (alpha, theta) with the least variance, that keeps a view within epsilon."""
     from p2p_labeldp.privacy import calibrate
     from p2p_labeldp.privacy.numbers import rounded_up
 

@@ -1,4 +1,4 @@
-"""``p2p-labeldp certs``: make, renew and show the certificates by which nodes know each other."""
+"""``p2p-labeldp certs``: make, renew and show the certificates by which nodes authenticate each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from p2p_labeldp.deployment.invitations import Entry
 
 app = typer.Typer(
-    help="Make, renew and show the certificates by which nodes know each other.",
+    help="Make, renew and show the certificates by which nodes authenticate each other.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -70,7 +70,7 @@ def renew(folder: Folder, days: Days = 365, as_json: Json = False) -> None:
 
 @app.command("show")
 def show(folder: Folder, as_json: Json = False) -> None:
-    """Show whose certificates there are, and until when they are valid."""
+    """List the certificates, and until when they are valid."""
     _show(folder, as_json)
 
 
@@ -80,7 +80,7 @@ def invite(
     sites: Annotated[list[str], typer.Argument(metavar="SITE...", help="Names of the sites, one host each.")],
     days: Annotated[int, typer.Option("--days", help="How long the invitation is good for, 1 to 3650 days.")] = 7,
     certificate_days: Annotated[
-        int, typer.Option("--certificate-days", help="How long the host's certificate will be, 1 to 3650 days.")
+        int, typer.Option("--certificate-days", help="How long the host's certificate will be valid, 1 to 3650 days.")
     ] = 30,
     as_json: Json = False,
 ) -> None:
@@ -124,7 +124,7 @@ def revoke(
     folder: Folder,
     who: Annotated[list[str], typer.Argument(metavar="WHO...", help="Nodes of the folder, or serial numbers in hex.")],
 ) -> None:
-    """Put certificates on the list of those that no longer count, and the list into every node's folder."""
+    """Revoke certificates: sign a new revocation list, and put it into every node's folder."""
     from p2p_labeldp.deployment import revocation
 
     for each in who:

@@ -49,7 +49,9 @@ def command(
         int | None, typer.Option(help="Splits and models per setting; if not given 10 for one epsilon, else 5.")
     ] = None,
     metric: Metric = "balanced_accuracy",
-    vary: Annotated[str | None, typer.Option(help="clusters: vary their number though a scenario gives one.")] = None,
+    vary: Annotated[
+        str | None, typer.Option(help="clusters: vary their number even where a scenario gives one.")
+    ] = None,
     counts: Annotated[str | None, typer.Option(help="Numbers of clusters to try, separated by commas.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A preview in a minute: fewer users, clusters, points and trials.")
@@ -63,7 +65,7 @@ def command(
     report: Report = True,
     as_json: Json = False,
 ) -> None:
-    """Which mechanism, and how many clusters? Run again after an interruption, it resumes where it left off.
+    """Compare mechanisms and numbers of clusters at one total epsilon. Run again, it resumes where it left off.
 
     Where no scenario says how many clusters there are, several numbers of them are tried, by the number of rows.
     """

@@ -37,7 +37,9 @@ def with_deployment(*names: str) -> Callable[[Callable[..., None]], Callable[...
 def _option(item: dataclasses.Field[Any]) -> Any:
     flag = "--" + item.name.replace("_", "-")
     kind = type(item.default) | None
-    return Annotated[kind, typer.Option(flag, envvar=PREFIX + item.name.upper(), help=item.metadata["doc"] + ".")]
+    doc = item.metadata["doc"]
+    words = f"{doc[:1].upper()}{doc[1:]}."
+    return Annotated[kind, typer.Option(flag, envvar=PREFIX + item.name.upper(), help=words)]
 
 
 def with_settings(scenario: Scenario, settings: dict[str, Any]) -> Scenario:

@@ -14,7 +14,7 @@ def command(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The coordinator's state folder.")],
     as_json: Json = False,
 ) -> None:
-    """Let a coordinator with deployment.studies above 1 begin its next study."""
+    """Start the next study of a coordinator that runs several (deployment.studies)."""
     from p2p_labeldp.deployment.studies import start_next
 
     number = start_next(state)

@@ -16,7 +16,7 @@ from p2p_labeldp.scenario.outside import GROUP, VARIABLE
 
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", help="A Python file with adversaries, mechanisms or data sets."),
+    typer.Option("--plugin", metavar="FILE", help="A Python file with adversaries, mechanisms, data sets or models."),
 ]
 
 

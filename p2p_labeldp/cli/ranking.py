@@ -44,7 +44,7 @@ def print_ranking(found: Sweep, metric: str) -> None:
     if metric == "balanced_accuracy":
         console.print(HOW_RANKED, soft_wrap=True)
     if any(entry.tied and entry.rank != 1 for ranking in every for entry in ranking.entries):
-        console.print("= cannot be told from the best one.", soft_wrap=True)
+        console.print("= tied with the best one: the interval of the difference holds 0.", soft_wrap=True)
     for line in tuning(found):
         console.print(line, soft_wrap=True, markup=False)
 

@@ -20,7 +20,9 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The page (.html); report.html in the folder if not given.")] = None,
     show_true_labels: Annotated[
         bool,
-        typer.Option("--show-true-labels", help="Also of data that do not ship: labels, flips and who asked whom."),
+        typer.Option(
+            "--show-true-labels", help="Show labels, flips and who asked whom for data that do not ship, too."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

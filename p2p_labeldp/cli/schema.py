@@ -23,7 +23,8 @@ def command(
     """Propose the schema of a table, as the beginning of a scenario that a person then edits.
 
     Warnings on standard error say what looks wrong: identifiers, dates, a continuous label, missing values, separators,
-    encodings, copied rows, columns that give the label away. Those that follow from no label are comments, too.
+    encodings, copied rows, columns that give the label away. Those that do not depend on
+    labels are written as comments, too.
     """
     from p2p_labeldp.data.propose import propose
 

@@ -87,10 +87,10 @@ def _exchange(summary: Summary) -> Lines:
         more = ", ..." if len(summary.missing) > 10 else ""
         lines.append(("missing", f"{len(summary.missing):,} users: {shown}{more}"))
     if summary.missing_hosts:
-        lines.append(("", "hosts that stayed away: " + ", ".join(summary.missing_hosts)))
+        lines.append(("", "missing hosts: " + ", ".join(summary.missing_hosts)))
     if summary.unreached:
         pairs = [f"{host} to {other}" for host, other in summary.unreached]
-        lines.append(("", "connections that were needed and not to be had: " + ", ".join(pairs)))
+        lines.append(("", "connections that were needed and could not be made: " + ", ".join(pairs)))
     if summary.withheld:
         shown = ", ".join(map(str, summary.withheld))
         lines.append(("withheld", f"clusters that released nothing, since the target no longer held: {shown}"))

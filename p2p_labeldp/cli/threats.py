@@ -40,7 +40,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Every view's epsilon, its delta(epsilon), and a plot of all of them."""
+    """Show every view's epsilon and delta(epsilon), and plot them."""
     if not 0 <= epsilon < math.inf:
         raise RequestError(f"--epsilon {epsilon:g} is not allowed; it must be 0 or more and finite")
     if colluders < 0:

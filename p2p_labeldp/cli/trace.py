@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that sent messages.")],
-    user: Annotated[int | None, typer.Option("--user", metavar="U", help="Only what she sends and is sent.")] = None,
+    user: Annotated[
+        int | None, typer.Option("--user", metavar="U", help="Only messages that this user sends or receives.")
+    ] = None,
     cluster: Annotated[int | None, typer.Option("--cluster", metavar="C", help="Only users of this cluster.")] = None,
     kind: Annotated[str | None, typer.Option("--kind", metavar="K", help="Only messages of this kind.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many lines; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Print at most N lines; 0 prints all.")] = 0,
     show_labels: Annotated[
-        bool, typer.Option("--show-labels", help="Also of data that do not ship: who asked whom, and what they said.")
+        bool,
+        typer.Option("--show-labels", help="Show who asked whom, and the answers, for data that do not ship, too."),
     ] = False,
     as_json: Json = False,
 ) -> None:

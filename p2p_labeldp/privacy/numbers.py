@@ -1,9 +1,9 @@
-"""Numbers as texts; those of a guarantee are never below themselves."""
+"""Numbers as texts: those of a guarantee are never below themselves, those of a lower bound never above."""
 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 EPSILON_DIGITS = 4
 """Of every epsilon that a table, a page or a terminal shows."""
@@ -11,10 +11,19 @@ EPSILON_DIGITS = 4
 
 def rounded_up(value: float, digits: int = 3) -> str:
     """A number as text with so many significant digits, never below the number."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 3) -> str:
+    """The same, never above the number."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, way: str) -> str:
     if not math.isfinite(value):
         return f"{value:g}"
     # The shortest decimal that reads back as this number, so that 0.1 stays 0.1.
-    near = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value))))
+    near = Context(prec=digits, rounding=way).create_decimal(Decimal(repr(float(value))))
     return f"{float(near):.{digits}g}"
 
 

@@ -11,8 +11,8 @@ from p2p_labeldp.runs.summary import Attack, Rate
 
 FEWEST_POSITIVES = 5
 RATES_NOTE = (
-    "A rule that is to have a false positive rate has about that one: its bound is that for the upper confidence limit "
-    "of its own, as measured."
+    "A threshold comes near the false positive rate it aims at: each bound is that of the upper confidence limit of "
+    "the rate it was measured to have."
 )
 
 

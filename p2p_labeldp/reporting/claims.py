@@ -86,13 +86,13 @@ def target(summary: Summary) -> str:
         return f"{wanted}, and the noise was chosen to meet it."
     shown = "nothing is guaranteed" if got == math.inf else f"epsilon is {shown_epsilon(got)}"
     why = [name for found, name in ((summary.missing, "users went missing"),
-                                    (summary.missing_hosts, "hosts stayed away")) if found]  # fmt: skip
+                                    (summary.missing_hosts, "hosts were missing")) if found]  # fmt: skip
     because = f": {' and '.join(why)}" if why else ", as the run went"
     return f"{wanted}. The noise was chosen for that, but it was not met{because}; {shown}."
 
 
 def trust(recorded: Recorded) -> str:
-    """Who is trusted with what, and what is left if they do not deserve it."""
+    """Who is trusted with what, and what is left where that trust fails."""
     summary, scenario = recorded.summary, recorded.scenario
     if not MECHANISMS[summary.mechanism].exchanged:
         return summary.trust

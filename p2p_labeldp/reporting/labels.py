@@ -52,15 +52,15 @@ def cluster_section(recorded: Recorded, traffic: Traffic | None) -> Section:
     if summary.phi is not None:
         blocks.append(
             Text(
-                f"phi = {summary.phi:.4f}: so far are users' own label probabilities from their cluster's (0: everyone "
-                "in a cluster is alike). The more alike, the less is lost by swapping labels within it."
+                f"phi = {summary.phi:.4f}: the mean distance between users' own label probabilities and their "
+                "cluster's (0: all users of a cluster are alike). The smaller it is, the less is lost by the exchange."
             )
         )
     elif summary.purity is not None:
         blocks.append(
             Text(
-                f"Purity {summary.purity:.4f}: so many of the users hold their cluster's commonest label. phi, how far "
-                "users' own label probabilities are from their cluster's, takes what real data do not tell."
+                f"Purity {summary.purity:.4f}: the share of users who hold their cluster's commonest label. phi, the "
+                "distance of users' own label probabilities from their cluster's, needs p(y|x), which real data lack."
             )
         )
     return Section("clusters", "Clusters and labels", blocks)

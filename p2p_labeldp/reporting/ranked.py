@@ -178,7 +178,7 @@ def _chart(ranking: Ranking, name: str) -> Figure:
         Axis(METRIC_NAMES[METRIC], low - margin, high + margin),
     )  # fmt: skip
     caption = f"Means over {ranking.trials} trials with 95% intervals." if ranking.trials > 1 else "One trial."
-    caption += " Whoever stands at “any” does not look at clusters." if ignoring else ""
+    caption += " Mechanisms at “any” do not use clusters." if ignoring else ""
     best = ranking.best
     caption += "" if best is None else f" The best one: {best.name}."
     trust = sorted({(drawn(entry.kind).trust, entry.kind) for entry in ranking.entries})

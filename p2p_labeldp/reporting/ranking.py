@@ -239,7 +239,7 @@ def verdict(ranking: Ranking) -> str:
     others = len([entry for entry in ranking.entries if entry.rank]) - 1
     if not others:
         return f"{said}{asked}."
-    cannot = f"{len(tied)} of the {others} others cannot be told from it" if tied else "All others are behind"
+    cannot = f"{len(tied)} of the {others} others are tied with it" if tied else "All others are behind"
     how = f"differences in {CONFIDENCE:.0%} intervals, all at once"
     return f"{said}{asked}. {cannot} over {ranking.trials} trials ({how})."
 
@@ -247,7 +247,7 @@ def verdict(ranking: Ranking) -> str:
 def best_by_trust(ranking: Ranking) -> str:
     """What to take for whom one trusts: often the question behind the question."""
     said = [f"{drawn(each.kind).trust}: {each.name} ({each.score.mean:.3f})" for each in ranking.by_trust()]
-    return f"Best by whom one trusts: {'; '.join(said)}."
+    return f"Best for each trusted party: {'; '.join(said)}."
 
 
 def with_half(known: Estimate, digits: int = 3) -> str:
@@ -268,9 +268,9 @@ def tuning(found: Sweep) -> list[str]:
     """What choosing by these numbers costs, and how to choose without."""
     return [
         budget_note(found),
-        "The scores themselves were computed from true labels, which no epsilon covers: do not publish them of private "
-        "ones.",
+        "The scores themselves were computed from true labels, which no epsilon covers: do not publish them for "
+        "private labels.",
         "To tune without spending: ask the same of public or made-up data with as many rows and classes (--dataset, "
-        "data.name = synthetic), or of people who are left out of the study; or ask nobody: take the mechanism by whom "
-        "you trust, and a cluster for every fifty rows.",
+        "data.name = synthetic), or of people who are left out of the study; or do not tune: take the mechanism by "
+        "whom you trust, and a cluster for every fifty rows.",
     ]

@@ -49,7 +49,7 @@ def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
         attack_section(recorded),
         _troubles(recorded),
         _again(recorded),
-        Section("glossary", "Words used here", [Terms(words.GLOSSARY)]),
+        Section("glossary", "Glossary", [Terms(words.GLOSSARY)]),
     ]
     footer = "Made by p2p-labeldp from the files of the run folder alone."
     if recorded.deployed and recorded.shown:
@@ -168,7 +168,7 @@ def _troubles(recorded: Recorded) -> Section:
             else ""
         )
         head = ("round", *(f"users who {kind}" for kind in kinds))
-        blocks.append(Table(f"What users did with what they were told{more}", head, rows, frozenset(range(len(head)))))
+        blocks.append(Table(f"What users did with their answers{more}", head, rows, frozenset(range(len(head)))))
     if summary.faults:
         rows = [
             (fault.rule, words.entry_words(FAULTS[fault.rule]), f"{fault.fired:,}" if fault.fired else "never fired")
@@ -179,7 +179,7 @@ def _troubles(recorded: Recorded) -> Section:
         blocks.append(Table("Faults that fired", head, cells, frozenset({2})))
         never = [fault.rule for fault in summary.faults if not fault.fired]
         if never:
-            blocks.append(Note(f"Never fired, so that it shows nothing: {', '.join(never)}."))
+            blocks.append(Note(f"Never fired, so that nothing was tested by it: {', '.join(never)}."))
         told = [f"{count:,} {words.DELIVERY[kind]}" for kind, count in summary.delivery.items()]
         if told:
             over = summary.virtual_seconds
@@ -195,15 +195,15 @@ def _troubles(recorded: Recorded) -> Section:
         blocks.append(
             Note(
                 f"{plural(len(summary.missing), 'user')} went missing on the way ({shown_users}{more}). The "
-                "others hide in a smaller crowd, and the privacy table counts with that."
+                "others have a smaller crowd to hide in, which the privacy table accounts for."
             )
         )
     if summary.missing_hosts:
-        blocks.append(Note(f"Hosts that stayed away: {', '.join(summary.missing_hosts)}."))
+        blocks.append(Note(f"Missing hosts: {', '.join(summary.missing_hosts)}."))
     if summary.unreached:
         pairs = ", ".join(f"{host} to {other}" for host, other in summary.unreached)
-        blocks.append(Note(f"Connections that were needed and not to be had: {pairs}."))
-    return Section("faults", "Outcomes, faults and who went missing", blocks)
+        blocks.append(Note(f"Connections that were needed and could not be made: {pairs}."))
+    return Section("faults", "Outcomes, faults and missing users", blocks)
 
 
 def _again(recorded: Recorded) -> Section:

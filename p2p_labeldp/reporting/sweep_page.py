@@ -65,7 +65,7 @@ def _page(found: Sweep, scenario: Scenario) -> Page:
             *([] if found.paired else [_settings(found)]),
             *([_failures(found)] if found.failures else []),
             again(found),
-            Section("glossary", "Words used here", [Terms(words.GLOSSARY)]),
+            Section("glossary", "Glossary", [Terms(words.GLOSSARY)]),
         ],
         footer="Made by p2p-labeldp from the files of the sweep's folder alone.",
     )

@@ -95,7 +95,7 @@ def _learned(recorded: Recorded) -> str:
 
 def _how(recorded: Recorded) -> str:
     summary, network = recorded.summary, recorded.scenario.network
-    coins = "the operating system’s randomness" if summary.coins == "system" else "a seed that is kept apart"
+    coins = "the operating system’s randomness" if summary.coins == "system" else "a seed that is kept private"
     if summary.seed is not None:
         coins = f"seed {summary.seed}"
     if recorded.deployed:

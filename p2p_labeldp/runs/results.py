@@ -67,7 +67,7 @@ def reports_of(outcome: Outcome) -> Reports:
     return Reports(users, labels, outcome.clusters, outcome.shares, outcome.prior)
 
 
-SEEDED = "epsilon is the mechanism's: whoever knows the seed can undo every flip"
+SEEDED = "coins are seeded: whoever knows the seed can undo every flip"
 """What every seeded run says of itself."""
 
 

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon: never above the truth, close to it, and printed beside what is promised.
+"""Lower bounds on epsilon: never above the truth, close to it, and printed beside what is stated.
 
 Seeds are fixed. At confidence 99.9 % an honest bound is too high for one seed in a thousand at most; in fact for far
 fewer, since the two rates must err together.
@@ -73,15 +73,15 @@ def test_delta_is_taken_off_the_true_accusations() -> None:
     assert lower_bound(sampler, 0.0, 100_000).epsilon > 3.0
 
 
-@pytest.mark.parametrize("guilty", [0, 1])
-def test_either_label_may_be_the_one_that_is_given_away(guilty: int) -> None:
+@pytest.mark.parametrize("revealed", [0, 1])
+def test_either_label_may_be_the_one_that_is_given_away(revealed: int) -> None:
     def sampler(label: int, trials: range) -> dict[str, Floats]:
         generator = np.random.default_rng([label, trials.start])
-        shown = generator.random(len(trials)) < (0.10 if label == guilty else 0.01)
-        return {"shown": np.where(shown, 2.0 * guilty - 1, 0.0)}
+        shown = generator.random(len(trials)) < (0.10 if label == revealed else 0.01)
+        return {"shown": np.where(shown, 2.0 * revealed - 1, 0.0)}
 
     bound = lower_bound(sampler, 0.0, 100_000)
-    assert bound.label == guilty
+    assert bound.label == revealed
     assert 1.9 < bound.epsilon < math.log(10)
 
 

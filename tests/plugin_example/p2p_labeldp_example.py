@@ -169,5 +169,11 @@ PLUGIN = Plugin(
         )
     ],
     data_sets=[NewDataSet("moons", Examples(ships=True), DataSet("two moons", moons))],
-    models=[NewModel("nearest", NEAREST, {"sharpness": key(1.0, Number(0, 1000), "how sure it is (nearest)")})],
+    models=[
+        NewModel(
+            "nearest",
+            NEAREST,
+            {"sharpness": key(1.0, Number(0, 1000), "how fast probability falls with distance (nearest)")},
+        )
+    ],
 )

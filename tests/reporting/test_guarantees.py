@@ -13,7 +13,7 @@ from small import TWO_LABELS, sixty
 
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import RECORDS, Account, Guarantee, View
-from p2p_labeldp.privacy.numbers import factor, rounded_up, shown_epsilon
+from p2p_labeldp.privacy.numbers import factor, rounded_down, rounded_up, shown_epsilon
 from p2p_labeldp.reporting.blocks import Figure, Table
 from p2p_labeldp.reporting.privacy import privacy_section
 from p2p_labeldp.reporting.recorded import Recorded, read_run
@@ -185,6 +185,7 @@ def test_an_infinite_epsilon_is_a_word() -> None:
 def test_no_number_is_rounded_down_and_none_by_more_than_its_last_digit(value: float, digits: int) -> None:
     shown = float(rounded_up(value, digits))
     assert value <= shown <= value * (1 + 1.0000001 * 10.0 ** (1 - digits)) + 5e-324
+    assert value * (1 - 1.0000001 * 10.0 ** (1 - digits)) - 5e-324 <= float(rounded_down(value, digits)) <= value
 
 
 @given(epsilon=st.floats(0, 30))

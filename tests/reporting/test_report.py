@@ -154,7 +154,7 @@ def test_a_run_that_was_split_is_repeated_with_workers(folder: Path, html: str) 
 
 
 def test_a_fault_that_never_fired_is_marked(html: str) -> None:
-    assert "Never fired, so that it shows nothing: delay." in html
+    assert "Never fired, so that nothing was tested by it: delay." in html
 
 
 def test_whatever_a_folder_says_stays_text(folder: Path) -> None:

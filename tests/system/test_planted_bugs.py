@@ -1,6 +1,6 @@
 """Bugs planted on purpose, and what finds each of them; the honest protocol passes.
 
-Those that leak more than is promised are planted in the engine's trials and found by the lower bound on epsilon. Those
+Those that leak more than is stated are planted in the engine's trials and found by the lower bound on epsilon. Those
 that may leak nothing are planted in the actors, whose coins are not recomputed (else the first wrong one would give
 them away), and found by the audit of 100 runs' traces at a family-wise error of 1e-6.
 """
@@ -64,7 +64,7 @@ class NoiseForEveryAsker(EngineSampler):
 
 
 def flipping_with(sampler: EngineSampler, alpha: float, labels: NDArray[np.int64], coins: SeededCoins) -> ClusterViews:
-    """The engine's views with another alpha, told as if it were the promised one."""
+    """The engine's views with another alpha, told as if it were the stated one."""
     sampler.parameters = replace(LEAKY, alpha=alpha)
     return replace(EngineSampler.views(sampler, labels, coins), parameters=LEAKY)
 

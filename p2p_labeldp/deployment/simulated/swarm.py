@@ -1,6 +1,6 @@
 """Many seeds: which failed, and what fired in which state of which role, so that gaps show.
 
-What came of each seed is one line of a file, where one is named: whoever is interrupted goes on where the file ends.
+What came of each seed is one line of a file, where one is named: whoever is interrupted resumes where the file ends.
 """
 
 from __future__ import annotations
