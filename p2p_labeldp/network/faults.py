@@ -183,6 +183,11 @@ class Partition(Rule):
         self.fired += 1
         return trip.next(attempt, self._end)
 
+    def absences(self, users: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of each user, since and until when she is cut off; infinite for whoever is not."""
+        inside = np.frombuffer(self._concerned, dtype=np.bool_)[:users]
+        return np.where(inside, self._start, math.inf), np.where(inside, self._end, math.inf)
+
 
 class Duplicate(Rule):
     def doubles(self, trip: Trip, attempt: int) -> bool:
@@ -280,6 +285,20 @@ class Faults:
             rule.fired += 1
         self._doubled[number] = False
         return time, later
+
+    def gets_through(self, record: Record, travel: float) -> tuple[int, float]:
+        """Which attempt at a message between others does, from 0, and when; NEVER and infinity where none does."""
+        return self._deliver(Trip(record), 0, travel)
+
+    def absences(self, user: int) -> list[tuple[str, float, float]]:
+        """(rule, since, until) of every time that a user is cut off or down."""
+        found = []
+        for rule in self.rules:
+            if isinstance(rule, Away | Partition):
+                since, until = (each[user] for each in rule.absences(self._users))
+                if since < math.inf:
+                    found.append((rule.name, float(since), float(until)))
+        return found
 
     def is_new(self, record: Record) -> bool:
         """The receiver's side of the link: whether this has not arrived before."""

@@ -7,13 +7,16 @@ hangs together. Whoever else they talk to stands for "others".
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, CURATOR, HOST, LEARNER, SHUFFLER, name_of
+from p2p_labeldp.reporting.fates import Absence, Fate, Fates
 from p2p_labeldp.reporting.traffic import KIND_NAMES, OUTCOMES, Traffic
 from p2p_labeldp.scenario import Scenario
 
@@ -33,6 +36,9 @@ class Known(Protocol):
     @property
     def true_labels(self) -> NDArray[np.int64] | None: ...
 
+    @property
+    def adversaries(self) -> Mapping[int, str]: ...
+
 
 @dataclass(frozen=True)
 class Arrow:
@@ -49,6 +55,10 @@ class Arrow:
     """An answer with another label than the true one."""
     dropped: bool = False
     """Of done: what she got was not reported."""
+    lost: tuple[float, ...] = ()
+    """When attempts were made that did not get through."""
+    never: bool = False
+    """None did."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,9 @@ class Exchange:
     arrows: tuple[Arrow, ...]
     messages: int
     """How many there were between those users and anyone."""
+    absences: tuple[Absence, ...] = ()
+    wrong: Mapping[int, str] = field(default_factory=dict)
+    """Of users who do not do what they should, which kind of adversary they are."""
 
 
 def chosen_clusters(sizes: dict[int, int], most: int = MOST_CLUSTERS) -> list[int]:
@@ -117,6 +130,9 @@ def exchange_of(
     lane_of = {user: user for user in users}
     causes = _causes(traffic, drawn)
     place_of = {position: place for place, position in enumerate(drawn)}
+    fates = None
+    if known.true_labels is not None and not traffic.wall_clock and Fates.known(known.scenario):
+        fates = Fates(known.scenario, len(known.true_labels))
     arrows = []
     for position in drawn:
         kind = KIND_NAMES[traffic.kind[position]]
@@ -124,6 +140,11 @@ def exchange_of(
         then = causes.get(position)
         sent = float(traffic.time[position])
         arrives = float(traffic.time[then]) if then is not None else None
+        fate = Fate((), arrives)
+        if fates is not None and kind != "refusal":
+            fate = fates.of(kind, int(traffic.round[position]), int(traffic.user[position]), source, target, sent)
+            arrives = fate.arrives if arrives is None else arrives
+        never = fates is not None and arrives is None and kind != "refusal"
         arrows.append(
             Arrow(
                 kind=kind,
@@ -132,14 +153,24 @@ def exchange_of(
                 sent=sent,
                 arrives=arrives,
                 then=place_of[then] if then is not None else None,
-                words=_words(known, traffic, position, kind, source, target, arrives),
+                words=_words(known, traffic, position, kind, source, target, arrives) + _attempted(fate, never),
                 flipped=kind == "answer" and _flipped(known, source, int(traffic.label[position])),
                 dropped=kind == "done" and traffic.outcome[position] == OUTCOMES.index("dropped"),
+                lost=fate.lost,
+                never=never,
             )
         )
     used = {lane for arrow in arrows for lane in (arrow.sender, arrow.receiver)}
     parties = tuple(party for party in (COORDINATOR, OTHERS, CURATOR, SHUFFLER, LEARNER) if party in used)
-    return Exchange(cluster, len(members), users, parties, tuple(arrows), len(shown))
+    absences = () if fates is None else fates.absences(users)
+    wrong = {user: known.adversaries[user] for user in users if user in known.adversaries}
+    return Exchange(cluster, len(members), users, parties, tuple(arrows), len(shown), absences, wrong)
+
+
+def _attempted(fate: Fate, never: bool) -> str:
+    if never:
+        return ", lost for good"
+    return f", after {plural(len(fate.lost), 'lost attempt')}" if fate.lost else ""
 
 
 def _flipped(known: Known, user: int, label: int) -> bool:

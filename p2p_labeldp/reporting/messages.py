@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Note, Row, Section, Table, Text
 from p2p_labeldp.reporting.charts import Bar, bars, strips
 from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, Known, exchanges
+from p2p_labeldp.reporting.fates import Fates
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.spacetime import spacetime
 from p2p_labeldp.reporting.traffic import Traffic, timeline
@@ -108,7 +111,7 @@ def diagram(known: Known, traffic: Traffic, exchange: Exchange, which: str = ASK
         kinds[arrow.kind] = kinds.get(arrow.kind, 0) + 1
     told = f"{plural(len(exchange.users), 'user')} and {plural(len(exchange.arrows), 'message')}: "
     told += ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    drawn = spacetime(f"exchange-{exchange.cluster}", title, told, exchange, latency, seconds=seconds)
+    drawn = spacetime(f"exchange-{exchange.cluster}", title, told, exchange, latency, timed=seconds)
     data = Table("Messages drawn", ("kind", "what it says"), [(arrow.kind, arrow.words) for arrow in exchange.arrows])
     return Figure(title, drawn, _caption(known, traffic, exchange, seconds, which), data)
 
@@ -130,10 +133,26 @@ def _caption(known: Known, traffic: Traffic, exchange: Exchange, seconds: bool, 
         parts.append("A circle marks a user who dropped what she was told.")
     if any(arrow.kind == "refusal" for arrow in exchange.arrows):
         parts.append("A cross marks a message that was refused.")
+    if exchange.wrong:
+        named = ", ".join(f"{user} ({kind})" for user, kind in exchange.wrong.items())
+        parts.append(f"A triangle marks who misbehaves: {named}.")
+    parts += _disturbed(exchange)
     if seconds:
-        parts.append("The time axis is stretched where many messages are sent.")
-        if known.scenario.faults or known.scenario.network.jitter:
+        parts.append("Time is stretched where many messages are sent, and broken (a double stroke) where none are.")
+        if (known.scenario.faults or known.scenario.network.jitter) and not Fates.known(known.scenario):
             parts.append("Where the arrival time is unknown, the arrow shows the minimum latency.")
     else:
         parts.append("Messages take no time here: the order is that of the trace.")
     return " ".join(parts)
+
+
+def _disturbed(exchange: Exchange) -> Iterator[str]:
+    """What faults look like, of those that are drawn."""
+    if any(absence.cut_off for absence in exchange.absences):
+        yield "Users in the shade are cut off."
+    if any(not absence.cut_off for absence in exchange.absences):
+        yield "The line of a user who is down is dotted, and begins with a cross."
+    if any(arrow.lost for arrow in exchange.arrows):
+        yield "A stub is an attempt that was lost: the message is sent again until one gets through."
+    if any(arrow.never for arrow in exchange.arrows):
+        yield "An arrow that ends half-way in a cross never arrived."

@@ -55,6 +55,11 @@ class Recorded:
         return self.summary.engine == "deployment"
 
     @property
+    def adversaries(self) -> dict[int, str]:
+        """Users who take part in an attack, and what they are called."""
+        return {user: entry.kind.replace("_", " ") for entry in self.summary.adversaries for user in entry.members}
+
+    @property
     def trace(self) -> Path | None:
         found = find(self.path, TRACE)
         return found if self.shown and found.exists() else None

@@ -1,46 +1,59 @@
 """A space-time diagram: a vertical lifeline for each party, time downwards, every message an arrow.
 
-The time axis is stretched where much happens: messages sent at one moment stand below each other in the order of the
-trace, and the moments are written at the side. An arrow ends where its receiver sent what followed from it; where that
-is not known it ends after the network's latency, the least a message takes.
+The time axis is that of ``moments``, written at the side. Users who are cut off stand in the shade, the lines of those
+who are down are dotted, and those who misbehave have a sign. Attempts that were lost are stubs. An arrow ends where its
+receiver sent what followed from it, or when it arrived; where neither is known it ends after the network's latency, the
+least a message takes.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
+from collections.abc import Iterator
 
 from markupsafe import Markup
 
 from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, LEARNER, PARTIES, USER, Message
 from p2p_labeldp.reporting.exchanges import OTHERS, Arrow, Exchange
+from p2p_labeldp.reporting.fates import Absence
+from p2p_labeldp.reporting.moments import Moments, seconds
 from p2p_labeldp.reporting.svg import GLYPH, WIDTH, drawing, element, line, short, text
 
-ROW, BLOCK = 9.0, 12.0  # units between two messages, and more between two moments
 HEAD = 74.0
 NAMES = {address: name for name, address in PARTIES.items()} | {OTHERS: "others"}
 KEY = (("ask", "question"), ("answer", "answer"), ("report", "report"), ("rest", "everything else"))
 HANDED = (("answer", "handed over"), ("report", "passed on"), ("rest", "everything else"))
 
 
-def spacetime(name: str, title: str, description: str, exchange: Exchange, latency: float, *, seconds: bool) -> Markup:
-    """Draw it; without ``seconds`` no time passes and the order alone is shown."""
+def spacetime(name: str, title: str, description: str, exchange: Exchange, latency: float, *, timed: bool) -> Markup:
+    """Draw it; where it is not ``timed`` no time passes and the order alone is shown."""
     lanes = _lanes(exchange)
-    rows, moments = _rows(exchange.arrows)
-    left = 60.0 if seconds else 26.0
+    moments = Moments((arrow.sent for arrow in exchange.arrows), HEAD + 14)
+    left = 60.0 if timed else 26.0
     step = (WIDTH - left - 26) / max(1, len(lanes) - 1)
     xs = {lane: left + step * place for place, lane in enumerate(lanes)}
-    bottom = max(rows, default=HEAD) + 26
+    bottom = moments.bottom + 10
     handed = any(arrow.kind == "submit" for arrow in exchange.arrows)
-    parts = [_key(HANDED if handed else KEY), *_heads(lanes, xs, bottom), *(_moments(moments) if seconds else [])]
-    signs = []
+    parts = [_key(HANDED if handed else KEY)]
+    away = exchange.absences if timed else ()
+    parts += [_absence(each, xs[each.user], step, moments) for each in away if each.cut_off]
+    parts += _heads(lanes, xs, bottom)
+    if timed:
+        parts += [_absence(each, xs[each.user], step, moments) for each in away if not each.cut_off]
+        parts += moments.marks(left, WIDTH)
+    signs = [_sign(xs[user], HEAD + 8, "wrong", f"user {user}: {words}") for user, words in exchange.wrong.items()]
     for place, arrow in enumerate(exchange.arrows):
-        x, y = xs[arrow.sender], rows[place]
+        x, y, to = xs[arrow.sender], moments.rows[place], xs[arrow.receiver]
         if arrow.kind == "refusal":
             signs.append(_sign(x, y, "refused", arrow.words))
             continue
-        end = _end(arrow, rows, place, moments, latency)
-        parts.append(_arrow(x, y, xs[arrow.receiver], end, step, arrow))
+        if arrow.never:
+            to, end = (x + to) / 2, y + 6
+            signs.append(_sign(to, end, "refused", arrow.words))
+        else:
+            end = _end(arrow, place, moments, latency)
+        parts.append(_arrow(x, y, to, end, step, arrow))
+        signs += _attempts(arrow, x, xs[arrow.receiver], y, moments)
         if arrow.flipped:
             signs.append(_sign(x, y, "flipped", ""))
         if arrow.dropped:
@@ -54,38 +67,12 @@ def _lanes(exchange: Exchange) -> list[int]:
     return [*(p for p in parties if p == COORDINATOR), *exchange.users, *(p for p in parties if p != COORDINATOR)]
 
 
-def _rows(arrows: tuple[Arrow, ...]) -> tuple[list[float], list[tuple[float, float, float]]]:
-    """The height of every arrow's start, and (time, first height, last height) of every moment."""
-    rows: list[float] = []
-    moments: list[tuple[float, float, float]] = []
-    y = HEAD + 14
-    for arrow in arrows:
-        if moments and moments[-1][0] == arrow.sent:
-            y += ROW
-            moments[-1] = (*moments[-1][:2], y)
-        else:
-            y += BLOCK if moments else 0
-            moments.append((arrow.sent, y, y))
-        rows.append(y)
-    return rows, moments
-
-
-def _end(
-    arrow: Arrow, rows: list[float], place: int, moments: list[tuple[float, float, float]], latency: float
-) -> float:
+def _end(arrow: Arrow, place: int, moments: Moments, latency: float) -> float:
+    rows = moments.rows
     if arrow.then is not None:
         return max(rows[place] + 3, rows[arrow.then] - 1)
-    arrives = arrow.sent + latency
-    times = [moment[0] for moment in moments]
-    after = bisect.bisect_left(times, arrives)
-    if after == len(moments):
-        end = moments[-1][2] + 16
-    elif times[after] == arrives or after == 0:
-        end = moments[after][1] - 2
-    else:
-        (begin, _, low), (finish, high, _) = moments[after - 1], moments[after]
-        end = low + (high - low) * (arrives - begin) / (finish - begin)
-    return max(rows[place] + 6, end)
+    arrives = arrow.sent + latency if arrow.arrives is None else arrow.arrives
+    return max(rows[place] + 6, moments.height(arrives))
 
 
 def _key(signs: tuple[tuple[str, str], ...]) -> Markup:
@@ -112,18 +99,29 @@ def _heads(lanes: list[int], xs: dict[int, float], bottom: float) -> list[Markup
     return parts
 
 
-def _moments(moments: list[tuple[float, float, float]]) -> list[Markup]:
-    parts: list[Markup] = []
+def _absence(absence: Absence, x: float, step: float, moments: Moments) -> Markup:
+    """A user who is cut off stands in the shade; the line of one who is down is dotted, and begins with a cross."""
+    begin, end = (max(HEAD + 4, moments.height(time)) for time in (absence.since, absence.until))
+    until = "the end" if absence.until == math.inf else seconds(absence.until)
+    how = "cut off" if absence.cut_off else "down"
+    words = element("title", f"user {absence.user} is {how} from {seconds(absence.since)} to {until}")
+    if absence.cut_off:
+        wide = min(26.0, 0.8 * step)
+        return element("rect", words, x=x - wide / 2, y=begin, width=wide, height=end - begin, class_="cut")
+    dots = element("line", words, x1=x, y1=begin, x2=x, y2=end, class_="down")
+    return Markup("").join((dots, _sign(x, begin, "refused", "") if begin < end else Markup("")))
+
+
+def _attempts(arrow: Arrow, x: float, to: float, y: float, moments: Moments) -> Iterator[Markup]:
+    """A stub that ends in a cross for every attempt that was lost, but for those on top of each other."""
+    out = math.copysign(10.0, to - x)
     last = -math.inf
-    for time, y, _ in moments:
-        if y - last >= 20:
-            parts.append(text(2, y + 4, _seconds(time), class_="moment"))
-            last = y
-    return parts
-
-
-def _seconds(time: float) -> str:
-    return f"{time:.2g} s" if 0 < time < 0.1 else f"{time:.2f} s" if time < 1000 else f"{time:,.0f} s"
+    for time in arrow.lost:
+        at = max(y, moments.height(time)) if time > arrow.sent else y
+        if at - last >= 5:
+            last = at
+            shape = f"M{short(x)} {short(at)}l{short(out)} 2m-2.5 -2.5l5 5m0 -5l-5 5"
+            yield element("path", d=shape, class_="attempt")
 
 
 def _arrow(x: float, y: float, to: float, end: float, step: float, arrow: Arrow) -> Markup:
@@ -151,6 +149,8 @@ def _sign(x: float, y: float, kind: str, words: str) -> Markup:
     children = [element("title", words)] if words else []
     if kind == "flipped":
         shape = f"M{short(x)} {short(y - 4.5)}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"
+    elif kind == "wrong":
+        shape = f"M{short(x)} {short(y - 5)}l5 9h-10z"
     elif kind == "dropped":
         shape = f"M{short(x - 3.5)} {short(y)}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0"
     else:

@@ -7,6 +7,8 @@ snapshot every ``INTERVAL``. Kinds of messages, clusters and faults are counted 
 from __future__ import annotations
 
 import time
+import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +48,7 @@ class _Known:
     scenario: Scenario
     classes: tuple[str, ...]
     true_labels: NDArray[np.int64] | None
+    adversaries: Mapping[int, str]
 
 
 class WatchedSimulation(Watched):
@@ -95,14 +98,21 @@ class WatchedSimulation(Watched):
         self.guarantee("Expected, if everyone takes part", expected, plan.kind)
         if self.shown:
             self._peers = plan.holder is Holder.PEERS
-            self.follow(run.outcome.clusters, tuple(map(str, run.dataset.classes)), run.dataset.labels)
+            known = {user: each.entry.name.replace("_", " ") for each in run.assignments for user in each.members}
+            self.follow(run.outcome.clusters, tuple(map(str, run.dataset.classes)), run.dataset.labels, known)
         self._stage = Phase.HELLOS
         self.change()
 
-    def follow(self, clusters: NDArray[np.integer], classes: tuple[str, ...], true_labels: NDArray[np.int64]) -> None:
+    def follow(
+        self,
+        clusters: NDArray[np.integer],
+        classes: tuple[str, ...],
+        true_labels: NDArray[np.int64],
+        adversaries: Mapping[int, str] = types.MappingProxyType({}),
+    ) -> None:
         """Keep messages for the diagram."""
         assert self.shown, "nobody is drawn who may be real"
-        self._known = _Known(self.scenario, classes, true_labels)
+        self._known = _Known(self.scenario, classes, true_labels, adversaries)
         self._group(clusters)
 
     def see(self, simulation: Simulation, batch: list[Record]) -> int:
