@@ -146,6 +146,9 @@ def _privacy(summary: Summary) -> Lines:
         at = f", at delta {row.delta}" if not (one_delta and place) else ""
         lines.append(("" if place else "privacy", f"{row.line}{at}"))
     lines += [("", reason) for reason in dict.fromkeys(row.reason for row in found[:1] if row.reason)]
+    if summary.person_privacy:
+        (whole,) = rows({summary.headline: summary.person_privacy[summary.headline]}, summary.mechanism)
+        lines.append(("", f"{whole.line}, at delta {whole.delta}: {whole.reason.partition('; ')[0]}"))
     return lines
 
 

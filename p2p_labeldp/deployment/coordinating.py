@@ -252,8 +252,9 @@ class CoordinatorPart(Part):
         elif type(item) is Column and self.phase == MEETING:
             self._take_column(key, item)
         elif self._awaits(key, type(item)):
-            if isinstance(item, Ready):
-                self._person_rows = max(self._person_rows, item.person_rows)
+            if isinstance(item, Ready) and self.shares is not None and key in self.shares.by_key:
+                here = self.shares.by_key[key]
+                self._person_rows = max(self._person_rows, min(item.person_rows, here.last - here.first))
             self._heard(key)
         elif type(item) is Stuck:
             self._excuse(key, item)

@@ -40,6 +40,7 @@ from p2p_labeldp.runs.guarantees import (
     guarantees,
     headline,
 )
+from p2p_labeldp.runs.persons import of_one_label, person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, stated, write_results
 from p2p_labeldp.runs.summary import Adversary, Summary
@@ -150,6 +151,8 @@ def deployed_summary(
         hosts=len(directory.hosts),
         **fitted.stated(),
         privacy=table,
+        person_rows=facts.person_rows,
+        person_privacy=_persons(resolved, found, table, outcome, directory, facts.person_rows),
         headline=headline(table, present(parts)),
         adversaries=tuple(Adversary(part.entry.name, part.members, part.victim) for part in parts),
         curves=curves(resolved.plan, found, table),
@@ -164,17 +167,33 @@ def deployed_summary(
 def _privacy(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Table:
     """As of a simulated run, and what a user host sees: the answers that all its users got, and the model."""
     table = guarantees(resolved.plan, found)
+    return table | {View.USER_HOST: _user_host(resolved, found, outcome, directory)}
+
+
+def _user_host(resolved: Resolved, found: Circumstances, outcome: Outcome, directory: Directory) -> Guarantee:
     if found.misbehaving:  # the flips alone
         left = guarantees(resolved.plan, replace(found, crooked={}))[View.AUDITOR]
-        return table | {View.USER_HOST: msgspec.structs.replace(left, view=View.USER_HOST)}
-    if resolved.plan.holder is Holder.PEERS:
-        host = _seen_by_a_host(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
-    elif resolved.plan.holder is Holder.SHUFFLER:
-        host = _seen_beside_a_shuffler(outcome, resolved.plan.parameters, table[View.LEARNER], directory)
-    else:  # of others' labels no more than the model, or the learner's priors, tells
-        stated = resolved.plan.stated
-        host = msgspec.structs.replace(stated, view=View.USER_HOST, method="upper_bound", own_users=0)
-    return table | {View.USER_HOST: host}
+        return msgspec.structs.replace(left, view=View.USER_HOST)
+    if resolved.plan.holder not in (Holder.PEERS, Holder.SHUFFLER):
+        # Of others' labels no more than the model, or the learner's priors, tells.
+        return msgspec.structs.replace(resolved.plan.stated, view=View.USER_HOST, method="upper_bound", own_users=0)
+    learner = guarantees(resolved.plan, found, (View.LEARNER,))[View.LEARNER]
+    seen = _seen_by_a_host if resolved.plan.holder is Holder.PEERS else _seen_beside_a_shuffler
+    return seen(outcome, resolved.plan.parameters, learner, directory)
+
+
+def _persons(
+    resolved: Resolved, found: Circumstances, table: Table, outcome: Outcome, directory: Directory, rows: int
+) -> Table:
+    """What protects all labels of a person together, in every view."""
+    single = of_one_label(resolved.plan, found)
+
+    def at(view: View, delta: float) -> Guarantee:
+        if view == View.USER_HOST:
+            return _user_host(resolved, replace(found, delta=delta), outcome, directory)
+        return single(view, delta)
+
+    return person_guarantees(table, at, rows)
 
 
 def _seen_beside_a_shuffler(

@@ -27,6 +27,8 @@ Curves = dict[View, Curve]
 def privacy_section(recorded: Recorded) -> Section:
     summary = recorded.summary
     blocks: list[Block] = [Text(claims.INTRO), _table(summary)]
+    if summary.person_privacy:
+        blocks.append(_persons(summary))
     if limit := claims.hard_limit(recorded):
         blocks.append(Text(limit))
     if trust := claims.trust(recorded):
@@ -56,6 +58,12 @@ def _table(summary: Summary) -> Table:
         "view", "sees", "epsilon", "delta", "times as likely, at most, plus delta", "method", "worst cluster, users",
     )  # fmt: skip
     return Table("What each view could learn", head, cells, frozenset({2, 3, 4, 6}), stacked=True)
+
+
+def _persons(summary: Summary) -> Table:
+    cells = [(row.who, row.epsilon, row.delta) for row in rows(summary.person_privacy, summary.mechanism)]
+    title = f"What protects all labels of a person with {summary.person_rows} rows together"
+    return Table(title, ("view", "epsilon", "delta"), cells, frozenset({1, 2}))
 
 
 def _figure(summary: Summary, curves: Curves) -> Figure:

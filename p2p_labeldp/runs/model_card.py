@@ -87,6 +87,14 @@ def _guarantees(summary: Summary) -> Iterator[str]:
     for row in rows(summary.privacy, summary.mechanism):
         how = row.method + (f": {row.reason}" if row.reason else "")
         yield f"| {row.who} | {_cell(row.sees)} | {row.epsilon} | {row.delta} | {_cell(how)} |"
+    if summary.person_privacy:
+        yield ""
+        yield f"A person may have up to {summary.person_rows} rows. What protects all her labels together:"
+        yield ""
+        yield "| view | epsilon | delta |"
+        yield "|---|---|---|"
+        for row in rows(summary.person_privacy, summary.mechanism):
+            yield f"| {row.who} | {row.epsilon} | {row.delta} |"
     for warning in summary.warnings:
         yield ""
         yield f"Warning: {warning}."

@@ -31,6 +31,7 @@ from p2p_labeldp.runs.execute import (
 )
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import circumstances, guarantees, headline
+from p2p_labeldp.runs.persons import of_one_label, person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
@@ -162,6 +163,8 @@ def _summary(
         **fitted.stated(),
         **known.baselines(resolved.scenario.learner),
         privacy=table,
+        person_rows=dataset.person_rows,
+        person_privacy=person_guarantees(table, of_one_label(resolved.plan, found), dataset.person_rows),
         headline=headline(table, present(executed.assignments)),
         curves={} if folder is None else curves(resolved.plan, found, table),
         **quality(dataset, outcome),

@@ -23,6 +23,8 @@ from p2p_labeldp.scenario import FAULTS, Engine, Hosting
 VERSION = 2
 """Of summary.json; raised where a field changes its meaning or goes."""
 
+_TABLES = ("privacy", "person_privacy")
+"""View to guarantee."""
 Counted = Literal["reported", "dropped", "abstained", "withheld"]
 """What is counted of users in a round: what they did with their answer, and who would report but may not."""
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
@@ -151,6 +153,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     nonprivate_metrics: Metrics | None = None
     majority_metrics: Metrics | None = None
     privacy: dict[View, Guarantee]
+    person_rows: Count = 1
+    """The most rows of one person, where data.person_column tells whose they are."""
+    person_privacy: dict[View, Guarantee] = {}
+    """What protects all labels of such a person together; empty where everyone has one row."""
     headline: View
     """The view to lead with: the strongest adversary that is present."""
     cluster_sizes: Sizes
@@ -200,7 +206,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = {}
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name == "privacy":
+            if name in _TABLES:
                 found[name] = {str(view): guarantee.stated() for view, guarantee in value.items()}
             else:
                 found[name] = msgspec.to_builtins(value, str_keys=True)
@@ -218,15 +224,22 @@ def read_summary(path: Path) -> Summary:
             raise RequestError(
                 f"{path}: a summary of version {told}; this program reads version {VERSION}: run it again"
             )
-        privacy = found.pop("privacy", None)
-        if not isinstance(privacy, dict):
-            raise ValueError("privacy is missing or no object")
-        stated = {View(view): read_guarantee(view, guarantee) for view, guarantee in privacy.items()}
+        tables = {name: _read_table(name, found) for name in _TABLES}
         summary = msgspec.convert(found | {"privacy": {}}, Summary, str_keys=True)
-        if summary.headline not in stated:
+        if summary.headline not in tables["privacy"]:
             raise ValueError(f"headline is {summary.headline}, of which privacy says nothing")
-        return msgspec.structs.replace(summary, privacy=stated)
+        if tables["person_privacy"] and tables["person_privacy"].keys() != tables["privacy"].keys():
+            raise ValueError("person_privacy and privacy are not of the same views")
+        return msgspec.structs.replace(summary, **tables)
     except OSError as error:
         raise RequestError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
         raise RequestError(f"{path}: not the summary of a run: {error}") from None
+
+
+def _read_table(name: str, found: dict[str, Any]) -> dict[View, Guarantee]:
+    """Take a table of guarantees out of a summary; one may be left out, since not everyone has several rows."""
+    table = found.pop(name, None if name == "privacy" else {})
+    if not isinstance(table, dict):
+        raise ValueError(f"{name} is missing or no object")
+    return {View(view): read_guarantee(view, guarantee) for view, guarantee in table.items()}
