@@ -1,4 +1,4 @@
-"""scikit-learn's way in: a classifier whose training labels go through a mechanism first.
+"""An estimator of scikit-learn: a classifier whose training labels go through a mechanism first.
 
     >>> from sklearn.datasets import load_digits
     >>> from p2p_labeldp.estimator import LabelPrivateClassifier

@@ -1,4 +1,4 @@
-"""Standard error for programs that must not wait for whoever reads it.
+"""Standard error that never blocks: a program must not wait for whoever reads it.
 
 A pipe whose reader has stalled blocks the writer, one whose reader has gone breaks it, and a full disk refuses it; none
 of that may hold a node up, or end it. Lines go through a thread of their own and a buffer with a bound: what does

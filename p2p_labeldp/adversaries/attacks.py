@@ -1,4 +1,4 @@
-"""Attacks: which of two labels does the victim hold, judging by a view and nothing else.
+"""Attacks: which of two labels the victim holds, decided from a view and nothing else.
 
 Every attack gives a score, larger where the second candidate is the likelier. `LIKELIHOOD_RATIO` is the best there
 is against an honest run: its score is the logarithm of P(view | second) / P(view | first), so that by the lemma of

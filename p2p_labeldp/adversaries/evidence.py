@@ -1,4 +1,4 @@
-"""What a view says about its victim's label, boiled down to counts: all that any attack here looks at.
+"""Sufficient statistics of a view: counts about the victim's label, which are all that the attacks here use.
 
 Rounds that share one flip are put together: sticky noise makes one block of all rounds, fresh noise one block of
 each. A report whose sender's question is known shows the noisy label of the peer she asked; otherwise it is a

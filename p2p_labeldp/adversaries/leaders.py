@@ -1,4 +1,4 @@
-"""A coordinator and a learner who misbehave: each takes over from an honest one before anything was said."""
+"""A coordinator and a learner who misbehave: each replaces the honest role before the first message."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _mixed(
     adversary: str,
     members: NDArray[np.int64],
 ) -> _Seen:
-    """The same of the mixed exchange. Whoever looks as a relay is one, whomever the seed would have drawn."""
+    """The same of the mixed exchange. The view ``relay`` is a relay's, whomever the seed would have drawn."""
     sight = sight_of(adversary, members.tolist(), parameters.exchange)
     inside = np.zeros(len(labels), dtype=np.bool_)
     inside[members] = True

@@ -1,4 +1,4 @@
-"""What the seed calls for: every choice, flip and subsampling, recomputed. The system's coins call for nothing.
+"""Every choice, flip and subsampling recomputed from the seed; nothing where coins are the operating system's.
 
 Where true labels are not on record, as in a deployment, a user's first answer gives hers away: the seed says how far
 she moved it. Later answers with other noise must agree.

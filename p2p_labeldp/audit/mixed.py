@@ -206,7 +206,7 @@ class MixedChecker(Checker):
         known.extend(packets)
         if len(known) < len(session.members):
             return
-        # Whatever is wrong with it: those who are shown it go by it.
+        # Whatever is wrong with it: those who are shown it act on it.
         if last:
             state.shown[batch_digest(known)] = signature
         if last and not second:
@@ -269,7 +269,7 @@ class MixedChecker(Checker):
         state, session = self._mixing(event.sender, round_, attempt)
         both = event.sender in session.relays and event.receiver in session.relays and event.sender != event.receiver
         require(both, "relays", "a key goes from relay to relay")
-        # Whatever is wrong with it: whoever is told goes by it.
+        # Whatever is wrong with it: whoever is told acts on it.
         again = (event.sender, event.receiver) in state.keys
         state.keys.setdefault((event.sender, event.receiver), sealed)
         require(not again, "nothing_opened_early", "releases again")

@@ -128,7 +128,7 @@ def revoke(
     from p2p_labeldp.deployment import revocation
 
     for each in who:
-        console.print(f"{each}: certificate {revocation.revoke(folder, each):x} no longer counts", soft_wrap=True)
+        console.print(f"{each}: certificate {revocation.revoke(folder, each):x} is revoked", soft_wrap=True)
     console.print("\nHand revoked.pem out to the nodes; those that run read it within seconds.", soft_wrap=True)
 
 

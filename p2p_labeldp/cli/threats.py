@@ -1,4 +1,4 @@
-"""``p2p-labeldp threats``: what everyone who might be looking could learn, as a table and a plot."""
+"""``p2p-labeldp threats``: what every view could learn, as a table and a plot."""
 
 from __future__ import annotations
 

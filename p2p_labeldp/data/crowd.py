@@ -1,4 +1,4 @@
-"""A crowd of any size that is written down in a few numbers, so that nobody has to hold it in one place.
+"""A synthetic population of any size, generated from a few numbers where it is needed: nothing holds all of it.
 
 It is ``synthetic`` without spread: ``groups`` centres N(0, separation^2 I), everyone of a group has its centre as
 features, her label is a draw from softmax(weights x + bias). Groups are equal (sizes differ by one at most) and user

@@ -1,4 +1,4 @@
-"""What adversaries made of a deployment: the rows of a simulation's table, measured on what really happened.
+"""What adversaries achieve in a deployment: the rows of a simulation's table, measured on what happened.
 
 Games are those of ``experiments.attacked``, for the clusters that came about. What colluders pooled stands in a file of
 theirs; the best attack is played on it too, every other user being the victim once, and a note says how it did.

@@ -1,4 +1,4 @@
-"""Secrets of the mixed exchange that are gone after their round, from the disk too.
+"""Erasure: secrets of the mixed exchange are deleted after their round, from disk too.
 
 A journal only grows, and a node that is killed needs all of it. So what must not last is never in it as it is: every
 round has a key of its own, 32 random bytes in a file beside the journal. From that key follow the secrets of the round

@@ -84,7 +84,7 @@ def metrics(found: dict[str, Any]) -> str:
     """What a node says of itself, as Prometheus reads it.
 
     No count of messages or bytes, no time that work took: these follow from who asked whom, which the learner, for one,
-    must not know. What is here is public, or the doing of strangers.
+    must not know. What is here is public, or caused by unauthenticated clients.
     """
     labels = ",".join(f'{name}="{found.get(name, "")}"' for name in ("node", "role", "run", "version"))
     lines = [

@@ -1,4 +1,4 @@
-"""What nodes say to each other: mail between the roles they carry, records for the auditor, a few words of their own.
+"""What nodes send each other: messages of the roles they carry, records for the auditor, control items.
 
 An item is the body of one numbered place in a stream between two nodes (``network.links``). Nodes speak
 of shares and hosts here; the messages of the protocol travel inside ``Mail`` and know nothing of hosts.

@@ -1,4 +1,4 @@
-"""What a node took, in order, on disk before anyone sees what follows from it.
+"""A node's journal: every item it took, in order, on disk before anything that follows from it is sent.
 
 A node's part is a function of its journal: to resume after kill -9 it takes everything again. One file that only
 grows, readable by its owner alone, holds the inputs, the system's coins (a flip is made once and never again) and what

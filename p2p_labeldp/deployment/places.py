@@ -1,4 +1,4 @@
-"""Where nodes leave what they write: results, traces, models."""
+"""Where nodes write results, traces and models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates that no longer count: the list that the root signs and every node's folder gets.
+"""Revocation: the list of certificates that the root signs, and that every node's folder gets.
 
 A standard CRL in PEM form, so that whoever runs an authority of her own can put hers in its place. It lists what was
 ever revoked: a certificate's number stays after its end, which costs forty bytes and spares a question.

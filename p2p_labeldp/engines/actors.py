@@ -190,7 +190,7 @@ class Simulation:
         )
 
     def _missing(self) -> list[int]:
-        """Of whom something never came, or came too late: her hello, her word that she is done, or her label."""
+        """Users whose hello, done or label never came, or came too late."""
         missing = {*self.coordinator.absent, *(u for a in self.coordinator.attendance for u in a.missing)}
         missing.update(user for round_ in range(self.learner.rounds) for user in self.learner.lost(round_))
         if self.intermediary is not None:

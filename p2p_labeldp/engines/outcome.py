@@ -1,4 +1,4 @@
-"""What goes into an engine and what comes out: plain data, the same for both engines."""
+"""What goes into an engine and what comes out: plain data, the same for every engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the adversaries of a scenario make of it: one row for each, measured, beside what is proved about their view.
+"""What the adversaries of a scenario achieve: one measured row each, beside what is proved about their view.
 
 Those who only look play a game on arrays (``experiments.games``), which gives digit for digit what the actors would.
 Those who change messages play it with the actors: clusters are independent, so the victim's cluster, as it came about

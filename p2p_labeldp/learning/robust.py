@@ -1,4 +1,4 @@
-"""A learner who doubts a cluster that stands out: part of its reports is moved to what the others suggest.
+"""Robust learning: part of the reports of outlying clusters is moved to what the others suggest.
 
 Reports of one cluster are draws from its users' labels, whoever sends them, so that all the learner has to
 judge is one share of each label per cluster. Clusters differ, and that is what there is to learn. What liars

@@ -1,4 +1,4 @@
-"""A model from a file, as scikit-learn would have it."""
+"""A saved model as an estimator of scikit-learn."""
 
 from __future__ import annotations
 

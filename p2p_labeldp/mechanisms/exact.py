@@ -1,4 +1,4 @@
-"""Coins that land exactly as often as they should: whole numbers in, whole numbers out.
+"""Exact Bernoulli draws for rational probabilities: whole numbers in, whole numbers out.
 
 A probability that passed through a logarithm or a division is rounded, and what was rounded away can give a
 label away (Mironov 2012). Here the only primitive is a ``Source`` of uniform whole numbers; every comparison is

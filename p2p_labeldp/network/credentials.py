@@ -62,7 +62,7 @@ def identity_of(connection: ssl.SSLObject) -> Identity:
 
 
 class RevocationList:
-    """The certificates that no longer count: ``revoked.pem``, a CRL that the root in ``ca.pem`` has signed.
+    """The certificates that are revoked: ``revoked.pem``, a CRL that the root in ``ca.pem`` has signed.
 
     It is read again when the file changes, so that it can be handed to nodes while they run.
     """

@@ -1,4 +1,4 @@
-"""Faults as small rules, and what they leave of a message.
+"""Faults as small composable rules that decide what becomes of each message.
 
 Links are reliable, as those of a deployment are: whoever sent a message sends it again, to the same receiver,
 until it got through. (Choosing another peer instead would bias the choice.) So a message is a row of attempts, the

@@ -1,4 +1,4 @@
-"""Frames: how what one node says to another is cut out of a stream of bytes.
+"""Frames: length-prefixed items on a stream of bytes.
 
 A frame is its length in four bytes, big-endian, then that many bytes: one of the five structs below in
 MessagePack. ``Open`` comes first from both sides of a connection and once; ``Item`` carries what nodes have

@@ -1,4 +1,4 @@
-"""A limit on connections of strangers, who have shown nothing yet: how long each may take, and how many there may be.
+"""Limits on connections that are not authenticated yet: how long each may take, and how many there may be.
 
 The oldest makes room for the next, so that whoever holds many connections open keeps nobody out, and takes no more
 of this process's files than that.

@@ -1,4 +1,4 @@
-"""Links: the two streams of numbered items between one node and one peer, whatever becomes of connections.
+"""Links: the two streams of numbered items between one node and one peer, which outlive connections.
 
 Items are numbered from 0 in each direction. The sender keeps an item until the receiver has acknowledged it,
 that is, until it is safe in the receiver's journal; after a broken connection the receiver names the place to

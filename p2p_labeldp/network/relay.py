@@ -1,4 +1,4 @@
-"""Where two nodes meet that cannot reach each other: a relay that passes sealed bytes between them.
+"""A relay for nodes that cannot reach each other: it passes on bytes that it cannot read.
 
 Both call the relay, each with its own certificate over TLS, and name the other; when both are there the relay joins the
 two connections and copies bytes. Inside them the two shake hands as if they were connected directly: end to end

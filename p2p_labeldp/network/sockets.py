@@ -82,7 +82,7 @@ class TcpSockets:
 
 
 def _raise_file_limit() -> None:
-    """As many connections as the system allows; the usual soft limit of 1,024 files is for programs of old."""
+    """As many connections as the system allows; the usual soft limit of 1,024 files is too low."""
     try:
         import resource
     except ImportError:  # not a POSIX system

@@ -63,7 +63,7 @@ _PING = pack(Ping())
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a node waits, in seconds, and how much it bears."""
+    """Timeouts of a node, in seconds, and its limits."""
 
     handshake: float = 5.0  # from the first packet to being admitted; a few round trips to anywhere on Earth
     longest_handshake: float = 20.0  # for whoever dials us, and where we dial: it doubles while that is too short
@@ -556,7 +556,7 @@ class Transport:
         self._note(peer, "bye", where, plain(bye.reason))
 
     def _log_of(self, facts: dict[str, str]) -> Callable[..., None]:
-        """Whoever has not shown a certificate is a stranger."""
+        """Peers that have not shown a certificate are limited in what they may cause to be logged."""
         return self._log if "peer" in facts else self._strangers
 
     @property

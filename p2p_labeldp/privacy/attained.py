@@ -1,4 +1,4 @@
-"""What a data set attains: a lower bound on the guarantee, to stand beside a proved upper bound.
+"""What a data set attains: a lower bound on epsilon, beside a proved upper bound.
 
 The other users all hold one label, so that one of them shows the victim's candidate a with probability ``shows_a`` and
 b with ``shows_b``. Whoever counts the reports that say a and those that say b learns no more than the view does, so the

@@ -1,4 +1,4 @@
-"""What the paper proves, inside its domain and nowhere else, to stand beside the exact numbers.
+"""What the paper proves, within the domain of its lemmas, for comparison with the exact numbers.
 
 Peer-to-peer mechanism (two labels, one round, alpha <= 1/2): a general lemma and a theorem. Both return
 None where they do not apply. Centralized mechanism: the theorem as printed is **wrong**; it takes the sensitivity

@@ -1,4 +1,4 @@
-"""A view's guarantee in two other languages: the trade-off function of f-DP and the Renyi divergences of RDP.
+"""A view's guarantee in two other notions: the trade-off function of f-DP and the Renyi divergences of RDP.
 
 Both follow from the profile delta(epsilon), which bounds every pair of neighbours in both directions, and err on the
 safe side: they hold whatever delta is known to be an upper bound of, and converge to what the exact profile says.

@@ -1,4 +1,4 @@
-"""Who might be looking, what they see, and the views whose cost is a formula.
+"""The views: who observes what, and those whose delta(epsilon) has a closed form.
 
 In most views the noisy labels that are seen are tied to their owners: then all that matters is the chance
 that the victim's one noisy label is among them, and what that label costs by itself:
@@ -24,7 +24,7 @@ from p2p_labeldp.privacy.reports import exponential
 
 
 class View(StrEnum):
-    """Who might be looking. Those down to the relay are views of the exchange, which ``account`` knows."""
+    """Who observes. Those down to the relay are views of the exchange, which ``account`` knows."""
 
     LEARNER = "learner"
     PEER = "peer"

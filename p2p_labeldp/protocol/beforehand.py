@@ -1,4 +1,4 @@
-"""What stands fast of a mechanism before there are clusters: options, rounds, and what users and curators go by."""
+"""What is known of a mechanism before there are clusters: options, rounds, and what users and curators use."""
 
 from __future__ import annotations
 

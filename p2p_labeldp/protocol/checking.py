@@ -1,4 +1,4 @@
-"""What a host can find out about an assignment: do the other users of the cluster exist?
+"""Checks of an assignment by a host: do the other users of the cluster exist?
 
 Labels hide among the users of a cluster, so a coordinator who may put anyone anywhere can leave her among
 its own. Where users check, it publishes the centres of its k-means cells and every roster before anyone

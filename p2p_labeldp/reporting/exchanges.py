@@ -180,7 +180,7 @@ def _flipped(known: Known, user: int, label: int) -> bool:
 def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
     """Position of a message to that of the one which its receiver sent because of it.
 
-    An ask is followed by its answer, an answer by the word that its asker is done, the beginning of a round by an ask.
+    An ask is followed by its answer, an answer by its asker's done, the beginning of a round by an ask.
     """
     follows: dict[tuple[str, int, int, int], list[int]] = defaultdict(list)
     for position in drawn:

@@ -1,4 +1,4 @@
-"""Which setting of a sweep or a comparison is best, and which cannot be told from it.
+"""Which setting of a sweep or a comparison is best, and which are tied with it.
 
 Settings that were asked for one epsilon are ranked by the mean of a metric over their trials. The difference to the
 best one has a confidence interval of its own: in a paired sweep from the differences within each trial, which has one
@@ -52,7 +52,7 @@ class Entry:
     behind: Estimate | None
     """The best one's score less this one's, in a simultaneous interval; None of the best one."""
     tied: bool
-    """Whether it cannot be told from the best one."""
+    """Whether the interval of its difference from the best one holds 0."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""The bricks of a chart: SVG elements, scales and ticks. ``charts`` and ``spacetime`` build with them.
+"""Building blocks of charts: SVG elements, scales and ticks, for ``charts`` and ``spacetime``.
 
 Every drawing is WIDTH units wide and scales with the page. Text of 13 units is then nearly 10 pixels on a telephone
 360 pixels wide and 13 to 17 on a desk. Colours are left to classes of the style sheet, so that a drawing follows

@@ -196,7 +196,7 @@ def _point(metric: str, values: list[Any]) -> Estimate:
     if is_guarantee(metric):
         return Estimate(max(map(float, values)), None, None, known.count)
     if metric in SHARES and known.low is not None and known.high is not None:
-        # Whatever the mean is, it is a share: the part of the interval beyond is no news.
+        # Whatever the mean is, it is a share: the interval ends at its limits.
         return replace(known, low=max(0.0, known.low), high=min(1.0, known.high))
     return known
 

@@ -1,4 +1,4 @@
-"""A run in words: who did what, and who looked on. Plain texts, escaped by the page."""
+"""A run in words: what was done, by whom, and who observed it. Plain texts, escaped by the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of a crowd that nobody ever holds: not its users, not its reports.
+"""A run of a crowd that is never in one place: neither its users nor its reports.
 
 Workers make the users of their shares, the client writes what they reported to disk as it comes and reads it once in
 order at the end. What a summary says of the whole is found from the shares: counts add up, the worst cluster is that

@@ -1,4 +1,4 @@
-"""Reports on disk until all are there: they come in any order, the digest and ``reports.npz`` want them in one.
+"""Reports spooled to disk: they come in any order, the digest and ``reports.npz`` need them sorted.
 
 Nothing here is ever in memory whole: shares are written as they come, then read back piece by piece in the order of
 rounds and user ids. Shares must hold users whose ids follow each other, and follow each other's.

@@ -181,16 +181,16 @@ class Sybils(_Targeted):
 
 @dataclass(frozen=True)
 class IsolatingCoordinator(Entry):
-    """A coordinator, in league with the learner, who leaves the victim no crowd to hide in."""
+    """A coordinator who colludes with the learner and leaves the victim no crowd to hide in."""
 
     name: ClassVar[str] = "isolating_coordinator"
-    victim: int = key(0, Whole(0), "the user it is after")
+    victim: int = key(0, Whole(0), "the victim's user id")
     way: str = key(
         "sybil_cluster",
         OneOf(("small_cluster", "sybil_cluster", "inconsistent")),
-        "a cluster of hers alone, one full of its own users, or a roster that only she is told",
+        "a cluster of one, a cluster full of its own users, or a roster that only she is shown",
     )
-    size: int = key(0, Whole(0), "users in her cluster; 0: hers alone in a small one, else as many as the minimum size")
+    size: int = key(0, Whole(0), "users in her cluster; 0: one in a small cluster, else as many as the minimum size")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from p2p_labeldp.scenario.schema import NO_SCHEMA, Schema, SchemaTable
 
 @dataclass(frozen=True)
 class Examples:
-    """What stands fast of a data set before it is loaded."""
+    """What is known of a data set before it is loaded."""
 
     ships: bool = False
     """Whether it comes with the package or is made up: nobody's labels are told by showing them."""

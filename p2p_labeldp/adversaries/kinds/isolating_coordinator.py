@@ -1,4 +1,4 @@
-"""A coordinator, in league with the learner, who leaves the victim no crowd to hide in.
+"""A coordinator who colludes with the learner and leaves the victim no crowd to hide in.
 
 In a small cluster she is among honest users, few as they are; else among users of the coordinator's own.
 """

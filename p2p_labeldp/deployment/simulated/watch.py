@@ -1,4 +1,4 @@
-"""What must hold at every step, looked at as bytes are written to connections and come to last on disks.
+"""What must hold at every step, checked as bytes are written to connections and become durable on disks.
 
 * What a node sends follows from what lasts of its journal (``shadow``), item by item and number by number; so no label
   or answer goes out that a crash could make it draw again, and nothing is said in two ways.

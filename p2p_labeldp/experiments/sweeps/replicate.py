@@ -106,7 +106,7 @@ def metrics_of(summary: Summary) -> dict[str, Any]:
         found[f"fault{number}.{fault.rule}.fired"] = fault.fired
     found |= {f"delivery.{name}": count for name, count in summary.delivery.items()}
     found["noisy_sha256"] = summary.noisy_sha256
-    # Replicates are all seeded: that each of them says so is no news.
+    # Replicates are all seeded: there is no need for each of them to say so.
     found["warnings"] = " | ".join(line for line in summary.warnings if not line.startswith(SEEDED)) or None
     return {name: _plain(value) for name, value in found.items()}
 

@@ -132,7 +132,7 @@ def _begin(parent: int) -> None:
 
 @contextlib.contextmanager
 def quiet_pool() -> Iterator[None]:
-    """joblib replaces a worker that has grown too large, which is no news to anyone."""
+    """joblib replaces a worker that has grown too large, which nobody need be told."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         yield

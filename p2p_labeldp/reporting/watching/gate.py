@@ -1,4 +1,4 @@
-"""Where a simulation waits, if the person who watches it wants that: pause, step, and so many messages a second.
+"""Pausing, stepping and pacing a simulation that is watched.
 
 The simulation's thread comes here after every batch of messages, and is told how many the next may have. While it waits
 virtual time stands still. It never waits for a page that nobody has open: whoever closes the last one lets it go on.

@@ -51,7 +51,7 @@ class Watched:
         raise NotImplementedError
 
     def finished(self, summary: Summary, report: Path | None) -> None:
-        """The run is over, and this came of it."""
+        """The run has finished."""
         self._look_again()
         summary = summary if self.shown else summary.shareable()
         self.report = report
@@ -69,7 +69,7 @@ class Watched:
         self._end("finished", "The run is finished.", facts)
 
     def broke(self, words: str) -> None:
-        """The run is over, and nothing came of it."""
+        """The run has ended without a result."""
         self._look_again()
         self._end("broken", words, {})
 
