@@ -75,6 +75,7 @@ COUNT = 0.5  # seconds between two counts, where they are wanted
 REMIND = 5.0  # seconds after which a node says for whom it still waits
 LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
 BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
+EXACT = "figures about the test examples are exact, and go to every host that asks for the model"
 SHUNNED = "this host was refused too often"
 ERASED = "erased"  # the fact that says where a node resumes whose secrets of rounds are gone
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
@@ -216,6 +217,8 @@ class Node:
 
             require_installed(scenario.mechanism.kind)
             require_model(scenario.learner)
+            if rows is not None and not scenario.ships:
+                self.log("warning", warning=EXACT)
             out = prepare_place(place or state / "results", self.journal.used)
             return LearnerPart(key, self.log, scenario, writer(out, scenario, rows, self._world.disk))
         from p2p_labeldp.deployment.users import UsersPart

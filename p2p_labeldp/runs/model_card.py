@@ -106,6 +106,7 @@ def _metrics(summary: Summary, classes: tuple[str, ...]) -> Iterator[str]:
     if summary.accuracy is None:
         yield f"None: {summary.accuracy_reason or 'there were no test examples'}."
         return
+    yield "Labels of test examples are not protected: these figures are exact."
     yield f"Accuracy on test examples: {summary.accuracy:.4f}."
     if summary.majority_accuracy is not None:
         yield f"The commonest class would reach {summary.majority_accuracy:.4f}."

@@ -153,6 +153,7 @@ def test_the_card_tells_schema_mechanism_guarantees_metrics_and_limits(made: Pat
     assert float(learner.split("|")[3].removeprefix(" at most ")) >= stated["epsilon"], "never rounded down"
     assert float(learner.split("|")[4]) >= stated["delta"]
     assert f"{summary['accuracy']:.4f}" in card
+    assert "Labels of test examples are not protected" in card
     assert "| sex | f, m |" in card
     assert json.loads((made / "run" / "manifest.json").read_text())["model_sha256"] in card
     assert "commonest" not in card, "what was computed from true labels stays with its owner"
