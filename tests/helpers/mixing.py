@@ -17,7 +17,7 @@ from p2p_labeldp.deployment.certified import CertifiedKey, HostSignatures
 from p2p_labeldp.deployment.items import Certificates, Directory, Holder
 from p2p_labeldp.deployment.parts import Shares
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
-from p2p_labeldp.mechanisms.mixing import secrets_of
+from p2p_labeldp.mechanisms.mixing import Secrets, secrets_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.depositor import Depositor
@@ -93,7 +93,9 @@ class Mixed:
         tamper: Tamper = lambda *sent: [sent],
         order: np.random.Generator | None = None,
         roles: dict[int, Callable[..., Depositor]] | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
+        """``secrets`` are those of the coins unless given."""
         cipher, coins = cipher or Vault(), coins or SeededCoins(5)
         real = isinstance(cipher, Onions)
         signatures = signatures or (Certified(size) if real else Stamps(secrets_of(coins)))
@@ -109,12 +111,12 @@ class Mixed:
         self.true = [user % labels for user in range(size)]
         self.users: list[Depositor] = []
         for host in self.hosts:
-            host.secrets = self.hosts[0].secrets
+            host.secrets = secrets or self.hosts[0].secrets
             host.member = lambda user: self.users[user]
             for user in range(host._first, host._last):
                 role = (roles or {}).get(user, Depositor)
                 self.users.append(role(user, self.true[user], host))
-        mixing = Mixing(cipher, signatures, secrets_of(coins), relays, self.parameters.minimum_size)
+        mixing = Mixing(cipher, signatures, secrets or secrets_of(coins), relays, self.parameters.minimum_size)
         self.coordinator = MixingCoordinator(
             size, 1, rounds, lambda ids, _: np.zeros_like(ids), 60.0, 60.0, mixing=mixing
         )
