@@ -38,6 +38,9 @@ def command(
             envvar="P2P_LABELDP_OUT",
         ),
     ] = None,
+    cuttable: Annotated[
+        bool, typer.Option("--cuttable", help="For trying out partitions: SIGUSR1 cuts all links, SIGUSR2 mends them.")
+    ] = False,
     **deployment: Any,
 ) -> None:
     """Run one role of a deployment until the coordinator dismisses it.
@@ -50,4 +53,4 @@ def command(
             raise RequestError(f"deployment.{name} is missing; --{name} names the folder")
     from p2p_labeldp.deployment.program import run_node
 
-    tell_withheld(run_node(role, chosen, place=out, rows=rows, test=test))
+    tell_withheld(run_node(role, chosen, place=out, rows=rows, test=test, cuttable=cuttable))

@@ -1,9 +1,9 @@
-"""A scenario's faults, done to the processes of a local deployment: frozen, killed, started again.
+"""A scenario's faults, done to a local deployment: links cut, processes killed and started again.
 
 What happens to single users in a simulation happens to whole hosts here: to those that carry the users named, or to
 a share of the hosts, drawn from the seed. Seconds are real ones, from the moment at which shares are dealt.
 
-    partition   frozen (SIGSTOP): it says nothing and hears nothing until it is thawed, as if cut off from everyone
+    partition   all of a host's links are cut, in both directions, and mended at the end (``network.cuttable``)
     crash       killed (SIGKILL), and started again where the entry says so
     churn       the same, each host once, at a moment of the window
 
@@ -29,7 +29,7 @@ HIDDEN_BY_TCP = (Delay, Loss, Duplicate, Reorder, Slow)
 
 
 class Blow(StrEnum):
-    FREEZE = "freeze"
+    CUT = "cut"
     KILL = "kill"
 
 
@@ -54,7 +54,7 @@ def disturbances(scenario: Scenario, hosts: int, users: int) -> tuple[list[Distu
             warnings.append(f"faults[{number + 1}] ({entry.name}) was left out: TCP hides it from a deployment's nodes")
             continue
         if isinstance(entry, Partition) and entry.one_way:
-            raise RequestError(f"faults[{number + 1}] (partition): one_way is for simulations; hosts are frozen here")
+            raise RequestError(f"faults[{number + 1}] (partition): one_way is for simulations; TCP needs both ways")
         assert isinstance(entry, Partition | Crash | Churn), f"nothing says what {entry.name} does to processes"
         drawn = stream(scenario.coins.seed, Purpose.FAULTS, number + 1)
         chosen = _hosts(entry, hosts, users, drawn)
@@ -70,7 +70,7 @@ def disturbances(scenario: Scenario, hosts: int, users: int) -> tuple[list[Distu
             ]
         else:
             away = entry.end - entry.start if entry.end else None
-            found += [Disturbance(number, host, Blow.FREEZE, entry.start, away) for host in chosen]
+            found += [Disturbance(number, host, Blow.CUT, entry.start, away) for host in chosen]
     return sorted(found, key=lambda each: (each.start, each.host)), warnings
 
 

@@ -32,6 +32,7 @@ from p2p_labeldp.runs.folder import RunFolder, free_name
 from p2p_labeldp.runs.results import write_summary
 from p2p_labeldp.runs.summary import Fault, Summary, read_summary
 from p2p_labeldp.scenario import Scenario, replace
+from p2p_labeldp.scenario.entries import Partition
 
 LAST_LINES = 5  # of a node that died
 PATIENCE = 5.0  # seconds between asking a process to stop and stopping it
@@ -43,7 +44,7 @@ COUNTS = ("counted", "filled")  # events that are for whoever watches, and not f
 
 Progress = Callable[[str, int, int], None]
 Told = Callable[[str, dict[str, object]], None]
-"""Hears what happens to a node (started, killed, frozen, thawed, ended) and what it logs, under ``event``."""
+"""Hears what happens to a node (started, killed, cut, mended, ended) and what it logs, under ``event``."""
 
 
 @dataclass
@@ -53,6 +54,8 @@ class _Child:
     log: Path
     downed: bool = False
     """Killed by a fault of the scenario, and not to be wondered at."""
+    spoke: trio.Event = field(default_factory=trio.Event)
+    """Set once it has said anything: it hears signals by then."""
     last: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
 
@@ -107,6 +110,8 @@ class LocalDeployment:
         words += ["--certs", str(self.work / "certs" / name), "--state", str(self.work / "state" / name)]
         if role in ("learner", "auditor"):
             words += ["--out", str(self.work / role)]
+        if role == "users" and any(isinstance(entry, Partition) for entry in self.scenario.faults):
+            words += ["--cuttable"]
         if name in self.rows:
             words += ["--test" if role == "learner" else "--rows", str(self.rows[name])]
         return words
@@ -136,6 +141,7 @@ class LocalDeployment:
             name = host_names(self.hosts)[blow.host]
             await trio.sleep_until(began + blow.start)
             child = self.children[name]
+            await child.spoke.wait()
             if child.process.returncode is not None or self.children["coordinator"].process.returncode is not None:
                 return  # too late
             self.done.append(blow)
@@ -144,15 +150,15 @@ class LocalDeployment:
                 child.process.kill()
                 await child.process.wait()
             else:
-                child.process.send_signal(signal.SIGSTOP)
-                self._told(name, {"event": "frozen"})
+                child.process.send_signal(signal.SIGUSR1)
+                self._told(name, {"event": "cut"})
             if blow.seconds is None:
                 return
             await self._sleep_while_running(blow.seconds)
-            if blow.blow is Blow.FREEZE:
+            if blow.blow is Blow.CUT:
                 if child.process.returncode is None:
-                    child.process.send_signal(signal.SIGCONT)
-                    self._told(name, {"event": "thawed"})
+                    child.process.send_signal(signal.SIGUSR2)
+                    self._told(name, {"event": "mended"})
             elif self.children["coordinator"].process.returncode is None:
                 nursery.start_soon(self._follow, await self._start(name), progress)
 
@@ -188,11 +194,13 @@ class LocalDeployment:
         rest = b""
         with child.log.open("ab", buffering=0) as file:  # to be read while the node runs
             async for chunk in child.process.stderr:
+                child.spoke.set()
                 *lines, rest = (rest + chunk).split(b"\n")
                 rest = rest[-MAX_LINE:]
                 kept = [line for line in lines if self._read(child, line.decode("utf-8", "replace"), progress)]
                 file.write(b"".join(line + b"\n" for line in kept))
             file.write(rest)
+        child.spoke.set()
         status = await child.process.wait()
         self._told(child.name, {"event": "killed" if child.downed else "ended", "status": status})
         if child.downed:
@@ -231,7 +239,6 @@ class LocalDeployment:
     async def _stop_all(self) -> None:
         running = [child.process for child in self.children.values() if child.process.returncode is None]
         for process in running:
-            process.send_signal(signal.SIGCONT)  # a frozen one hears nothing
             process.terminate()
         with trio.move_on_after(PATIENCE):
             for process in running:

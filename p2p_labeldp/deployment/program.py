@@ -15,7 +15,10 @@ from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.parts import require_role, require_schema
 from p2p_labeldp.deployment.signing import life_left
+from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.network.cuttable import CuttableSockets
+from p2p_labeldp.network.sockets import TcpSockets
 from p2p_labeldp.scenario import Scenario
 
 RENEW_BELOW = 1 / 3  # of a certificate's life left
@@ -23,21 +26,31 @@ INTERRUPTED = "interrupted; started again with the same --state it resumes where
 
 
 def run_node(
-    role: str, scenario: Scenario, *, place: Path | None = None, rows: Path | None = None, test: Path | None = None
+    role: str,
+    scenario: Scenario,
+    *,
+    place: Path | None = None,
+    rows: Path | None = None,
+    test: Path | None = None,
+    cuttable: bool = False,
 ) -> list[int]:
     """Play a role to its end; RequestError or RunError says in one line why that was not possible.
 
-    Returns, of a learner, the clusters that were withheld.
+    Returns, of a learner, the clusters that were withheld. ``cuttable``: signals cut its links (``network.cuttable``).
     """
     settings = scenario.deployment
     logger = Logger(role)
     require_role(role, scenario)
+    sockets = CuttableSockets() if cuttable else TcpSockets()
+    if isinstance(sockets, CuttableSockets):
+        sockets.obey_signals()
+    world = World(sockets)
     try:
         mine = _own_rows(role, scenario, rows, test)  # before anyone hears of this node
         if role == "users" and settings.join:
             _get_certificate(Path(settings.certs), scenario, logger)
         if settings.studies == 1:
-            return _play(role, scenario, Path(settings.state), place, mine, logger)
+            return _play(role, scenario, Path(settings.state), place, mine, logger, world)
         withheld: list[int] = []
         for number, state in studies.to_come(Path(settings.state), settings.studies):
             if role == "coordinator" and number > 1:
@@ -45,7 +58,7 @@ def run_node(
                 studies.wait_for_start(Path(settings.state), number)
             if role == "users" and number > 1:
                 logger("warning", warning=f"study {number} of the same users: what each of them costs adds up")
-            withheld += _play(role, scenario, state, studies.place_of(place, number), mine, logger, True)
+            withheld += _play(role, scenario, state, studies.place_of(place, number), mine, logger, world, True)
             studies.note_over(state)
         return withheld
     except BaseExceptionGroup as group:
@@ -67,6 +80,7 @@ def _play(
     place: Path | None,
     rows: Rows | None,
     logger: Logger,
+    world: World,
     patient: bool = False,
 ) -> list[int]:
     settings = scenario.deployment
@@ -79,6 +93,7 @@ def _play(
         rows=rows,
         enrolment=Path(settings.authority) if settings.authority else None,
         logger=logger,
+        world=world,
         patient=patient and role != "coordinator",
     )
     trio.run(node.run)

@@ -213,9 +213,9 @@ rule = "loss"
 def test_faults_are_done_to_hosts() -> None:
     scenario = parse_scenario(TWO_LABELS + FAULTY, "faulty")
     found, warnings = disturbances(scenario, 4, 60)
-    frozen = [each for each in found if each.blow is Blow.FREEZE]
-    assert len(frozen) == 2
-    assert {(each.start, each.seconds) for each in frozen} == {(0.0, 1.0)}
+    cut = [each for each in found if each.blow is Blow.CUT]
+    assert len(cut) == 2
+    assert {(each.start, each.seconds) for each in cut} == {(0.0, 1.0)}
     (killed,) = (each for each in found if each.blow is Blow.KILL)
     assert killed.host == 0
     assert 0.5 <= killed.start <= 2
@@ -230,7 +230,7 @@ def test_a_cut_in_one_direction_is_for_simulations() -> None:
         disturbances(parse_scenario(text, "faulty"), 2, 60)
 
 
-def test_hosts_frozen_and_killed_change_nothing_in_what_comes_of_it(tmp_path: Path) -> None:
+def test_hosts_cut_off_and_killed_change_nothing_in_what_comes_of_it(tmp_path: Path) -> None:
     text = TWO_LABELS + FAULTY.partition('[[faults]]\nrule = "churn"')[0]
     text += '[[faults]]\nrule = "crash"\nusers = [59]\nat = 0\nrestart = 0.5\n'
     scenario = parse_scenario(text, "faulty", ["deployment.away_limit=60"], 5)

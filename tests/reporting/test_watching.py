@@ -399,11 +399,11 @@ def told_of_nodes(*events: tuple[str, dict[str, Any]]) -> WatchedDeployment:
     return watched
 
 
-def test_of_a_node_a_page_tells_whether_it_is_up_down_or_frozen_and_how_often_it_was_started_again() -> None:
+def test_of_a_node_a_page_tells_whether_it_is_up_down_or_cut_off_and_how_often_it_was_started_again() -> None:
     up: list[tuple[str, dict[str, Any]]] = [("users-1", {"event": "started"}), ("users-1", {"event": "listening"})]
     connected = ("users-1", {"event": "connected", "peer": "k", "name": "learner"})
     down: list[tuple[str, dict[str, Any]]] = [("users-1", {"event": "killed", "status": -9})]
-    frozen, thawed = ("users-1", {"event": "frozen"}), ("users-1", {"event": "thawed"})
+    cut, mended = ("users-1", {"event": "cut"}), ("users-1", {"event": "mended"})
     left = ("users-1", {"event": "ended", "status": 0})
     shown = [
         (up, "up", 0, 0),
@@ -411,8 +411,8 @@ def test_of_a_node_a_page_tells_whether_it_is_up_down_or_frozen_and_how_often_it
         ([*up, connected, *down], "killed", 0, 0),
         ([*up, *down, up[0]], "starting", 0, 1),
         ([*up, *down, *up, *down, *up], "up", 0, 2),
-        ([*up, frozen], "frozen", 0, 0),
-        ([*up, connected, frozen, thawed], "up", 1, 0),
+        ([*up, cut], "cut off", 0, 0),
+        ([*up, connected, cut, mended], "up", 1, 0),
         ([*up, left], "left", 0, 0),
         ([*up, ("users-1", {"event": "ended", "status": 3})], "ended", 0, 0),
     ]

@@ -196,7 +196,7 @@ def test_a_deployment_of_real_people_is_watched_through_a_kill_and_a_partition(
         summary = json.loads(process.communicate(timeout=PATIENCE)[0])
         assert process.returncode == 0
         said = text(tab, ".events")
-        for what in ("users-1 was killed", "users-3 was frozen", "users-3 goes on", "users-2 has left"):
+        for what in ("users-1 was killed", "users-3 was cut off", "users-3 goes on", "users-2 has left"):
             assert what in said
         tiles = tab.evaluate("[...document.querySelectorAll('#tiles b')].map((each) => each.textContent)")
         assert tiles[:4] == ["0", "1", "60", "2"], "nodes up, restarts, users done, clusters full"

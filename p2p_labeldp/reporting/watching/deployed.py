@@ -125,10 +125,10 @@ class WatchedDeployment(Watched):
             node.mark, node.state, node.waits_for = "down", "killed", ""
             node.peers.clear()
             self._happened(f"{name} was killed", bad=True)
-        elif event == "frozen":
-            node.mark, node.state = "mute", "frozen"
-            self._happened(f"{name} was frozen: it hears nothing and says nothing", bad=True)
-        elif event == "thawed":
+        elif event == "cut":
+            node.mark, node.state = "mute", "cut off"
+            self._happened(f"{name} was cut off: all of its links, in both directions", bad=True)
+        elif event == "mended":
             node.mark, node.state = "up", "up"
             self._happened(f"{name} goes on")
         elif event == "ended":
