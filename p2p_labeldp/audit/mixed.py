@@ -124,7 +124,7 @@ class MixedChecker(Checker):
 
     def _committed(self, event: Event, *fields: Any) -> None:
         round_, cluster, attempt, size, first, members, sealed, own = fields
-        state = self._attempt(round_, cluster, attempt, "commitments")
+        state = self._attempt(round_, cluster, attempt)
         count = len(members) // 8
         whole = len(members) == 8 * count and len(sealed) == 32 * count and first == len(state.listed)
         require(whole and (first == 0 or own == state.own), "commitments", "not a part of the commitments")
@@ -150,7 +150,7 @@ class MixedChecker(Checker):
 
     def _opened(self, event: Event, *fields: Any) -> None:
         round_, cluster, attempt, first, shown, own, signers = fields
-        state = self._attempt(round_, cluster, attempt, "commitments")
+        state = self._attempt(round_, cluster, attempt)
         require(
             first == state.opened and len(state.listed) == state.size > 0, "commitments", "not a part of the openings"
         )
@@ -405,15 +405,14 @@ class MixedChecker(Checker):
         right = bool(signature) if self._stamps is None else self._stamps.verifies(user, statement, signature)
         require(right, "signatures", "is not signed as it ought to be")
 
-    def _attempt(self, round_: int, cluster: int, attempt: int, invariant: str) -> _Attempt:
-        require(
-            cluster in self._rosters and 0 <= round_ <= self._round, invariant, f"cluster {cluster}, round {round_}"
-        )
+    def _attempt(self, round_: int, cluster: int, attempt: int) -> _Attempt:
+        known = cluster in self._rosters and 0 <= round_ <= self._round
+        require(known, "commitments", f"cluster {cluster}, round {round_}")
         return self._attempts.setdefault((round_, cluster, attempt), _Attempt())
 
     def _state(self, user: int, round_: int, attempt: int) -> _Attempt:
         member = self._rostered(user, "commitments")
-        return self._attempt(round_, member.cluster, attempt, "commitments")
+        return self._attempt(round_, member.cluster, attempt)
 
     def _mixing(self, user: int, round_: int, attempt: int) -> tuple[_Attempt, Session]:
         state = self._state(user, round_, attempt)

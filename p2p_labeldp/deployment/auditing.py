@@ -17,7 +17,7 @@ import msgpack
 
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.deployment.items import MAX_BODY, Directory, Ended, Finish, Item, Over, Ready, Records, Traced
+from p2p_labeldp.deployment.items import MAX_BODY, Directory, Finish, Item, Ready, Records, Traced
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.protocol.auditor import Auditor
 from p2p_labeldp.protocol.messages import AUDITOR, HOST, Fault, Refusal, Refused
@@ -61,10 +61,6 @@ class AuditorPart(Part):
         elif type(item) is Finish:
             self.only(key, "coordinator")
             self._finish()
-        elif type(item) is Over:
-            self.leave(key, item)
-        elif type(item) is Ended:
-            self.end(key, item)
         else:
             super().hear(key, name, item)
 

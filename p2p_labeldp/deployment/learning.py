@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from p2p_labeldp.deployment.items import (
     Column,
     Directory,
-    Ended,
     Examples,
     Facts,
     Item,
-    Over,
     Quiet,
     Ready,
     Wanted,
@@ -142,10 +140,6 @@ class LearnerPart(Part):
         elif type(item) is Facts:
             self.only(key, "coordinator")
             self._finish(item)
-        elif type(item) is Over:
-            self.leave(key, item)
-        elif type(item) is Ended:
-            self.end(key, item)
         else:
             super().hear(key, name, item)
 

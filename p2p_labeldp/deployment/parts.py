@@ -351,8 +351,16 @@ class Part:
         if type(item) is Progress:
             self.only(key, "coordinator")
             self._progress = item.phase, item.done, item.total
-            return
-        raise Refused(Fault.MISDIRECTED, f"nobody here takes {type(item).__name__.lower()}")
+        elif type(item) is Over:
+            self.only(key, "coordinator")
+            self.over = True
+        elif type(item) is Ended:
+            self.only(key, "coordinator")
+            self.ended = True
+            kind = {1: CheckError, 2: RequestError, 3: RunError}[item.status]
+            raise kind(f"the coordinator ended the run: {item.reason}")
+        else:
+            raise Refused(Fault.MISDIRECTED, f"nobody here takes {type(item).__name__.lower()}")
 
     def give_up(self, unreached: Sequence[str]) -> None: ...
 
@@ -428,16 +436,6 @@ class Part:
     def only(key: str, allowed: str) -> None:
         if key != allowed:
             raise Refused(Fault.MISDIRECTED, f"only the {allowed} may say this")
-
-    def leave(self, key: str, item: Over) -> None:
-        self.only(key, "coordinator")
-        self.over = True
-
-    def end(self, key: str, item: Ended) -> None:
-        self.only(key, "coordinator")
-        self.ended = True
-        kind = {1: CheckError, 2: RequestError, 3: RunError}[item.status]
-        raise kind(f"the coordinator ended the run: {item.reason}")
 
     # Inner workings.
 

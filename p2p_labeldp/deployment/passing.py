@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.deployment.items import Directory, Ended, Item, Over, Quiet, Ready
+from p2p_labeldp.deployment.items import Directory, Item, Quiet, Ready
 from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.plan import Holder, Plan, Work
@@ -72,10 +72,6 @@ class PassingPart(Part):
         if type(item) is Directory:
             self.knows(key, item)
             self._prepare(item)
-        elif type(item) is Over:
-            self.leave(key, item)
-        elif type(item) is Ended:
-            self.end(key, item)
         else:
             super().hear(key, name, item)
 

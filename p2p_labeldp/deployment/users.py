@@ -26,7 +26,6 @@ from p2p_labeldp.deployment.items import (
     Certificates,
     Declined,
     Directory,
-    Ended,
     Item,
     Join,
     Noise,
@@ -207,8 +206,6 @@ class UsersPart(Part):
         elif type(item) is Declined:
             self.only(key, "coordinator")
             raise RunError(f"the coordinator gives this host no share: {item.reason}")
-        elif type(item) is Ended:
-            self.end(key, item)
         elif type(item) is Begin:
             self.only(key, "coordinator")
             self._begin()

@@ -50,16 +50,16 @@ class Composed:
 
     looseness = 0.0
 
-    def __init__(self, rows: list[tuple[Losses, Losses]], rounds: int, rounding: float, missing: float) -> None:
+    def __init__(self, rows: list[tuple[Losses, Losses]], rounds: int, rounding: float) -> None:
         self._rows, self._rounds = rows, rounds
-        self.rounding, self.missing = rounding * rounds, missing
+        self.rounding, self.missing = rounding * rounds, 0.0
         # A loss moves up by less than a step in each round.
         self.coarseness = rounds * max(losses.step for losses, _ in rows)
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64)) - 3 * self.rounding
         result = np.array([[losses.deltas(wanted) for losses in row] for row in self._rows])
-        return np.minimum(np.swapaxes(result, 0, 1) * (1 + 2 * self.rounding) + self.missing, 1.0)
+        return np.minimum(np.swapaxes(result, 0, 1) * (1 + 2 * self.rounding), 1.0)
 
 
 def _spread(pairs: WalkedPairs) -> float:
@@ -132,7 +132,7 @@ class Fresh:
             step = step_for(_spread(pair), limit)
             up, down = _losses(pair, step, limit)
             rows.append((up.times(self.rounds, tail), down.times(self.rounds, tail)))
-        return Composed(rows, self.rounds, max(pair.rounding for pair in pairs), 0.0)
+        return Composed(rows, self.rounds, max(pair.rounding for pair in pairs))
 
 
 _MIXED_CELLS = 1 << 12
@@ -165,7 +165,7 @@ def fresh_mixture(
     if seen > 0:
         total = total.plus(_on_grid(of_local(noise.high, noise.low, 1.0), step, limit), seen)
     composed = total.times(rounds, tail)
-    return Composed([(composed, composed)], rounds, rounding, 0.0)
+    return Composed([(composed, composed)], rounds, rounding)
 
 
 def _on_grid(local: Losses, step: float, limit: float) -> Losses:

@@ -14,7 +14,7 @@ def rounded_up(value: float, digits: int = 3) -> str:
     return _rounded(value, digits, ROUND_CEILING)
 
 
-def rounded_down(value: float, digits: int = 3) -> str:
+def rounded_down(value: float, digits: int) -> str:
     """The same, never above the number."""
     return _rounded(value, digits, ROUND_FLOOR)
 

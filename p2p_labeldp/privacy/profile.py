@@ -267,7 +267,7 @@ class Profile:
     def _composed_cap(self, tail: float) -> Composed:
         once = of_local(self.noise.high, self.noise.low, self.chance)
         losses = once.times(self.rounds, tail / (4 * self.rounds))
-        return Composed([(losses, losses)], self.rounds, 1e-15, 0.0)
+        return Composed([(losses, losses)], self.rounds, 1e-15)
 
     def _pure(self, exact: bool) -> Found:
         if self.view != "learner" or self.labels != 2:

@@ -18,10 +18,10 @@ def checked_plot(path: Path) -> Path:
     return path
 
 
-def save(figure: Any, path: Path, *, dpi: int = 130) -> None:
+def save(figure: Any, path: Path) -> None:
     """In the format that the file's suffix names."""
     try:
-        _save(figure, path, dpi)
+        _save(figure, path, 130)
     except OSError as error:
         raise RequestError(f"{path}: cannot be written: {error.strerror}") from None
 

@@ -136,10 +136,10 @@ def largest_stated(rows: Iterable[Mapping[str, Any]], view: str) -> Stated | Non
     )
 
 
-def show_deltas(deltas: Sequence[float], to: str = " to ") -> str:
+def show_deltas(deltas: Sequence[float]) -> str:
     """One delta, or from the smallest to the largest, rounded up."""
     ends = dict.fromkeys(rounded_up(delta) for delta in (*deltas[:1], *deltas[-1:]))
-    return to.join(ends) or "-"
+    return " to ".join(ends) or "-"
 
 
 def budget_note(sweep: Sweep) -> str:

@@ -22,6 +22,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.protocol.messages import KINDS, MAX_LABELS, PARTIES, Outcome
 
 MOST = 2_000_000
+STRETCHES = 60  # of a timeline
 KIND_NAMES = tuple(KINDS)
 CODES = {name: code for code, name in enumerate(KIND_NAMES)}
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -151,13 +152,13 @@ class Timeline:
     """Where no time passes, stretches are of messages counted from 0, not of seconds."""
 
 
-def timeline(traffic: Traffic, stretches: int = 60) -> Timeline:
+def timeline(traffic: Traffic) -> Timeline:
     times = traffic.time - (traffic.time.min() if traffic.wall_clock and len(traffic) else 0.0)
     last = float(times.max(initial=0.0))
     by_number = last == 0
     if by_number:
         times, last = np.arange(len(traffic), dtype=np.float64), float(max(1, len(traffic)))
-    edges = np.linspace(0.0, last if math.isfinite(last) else 1.0, stretches + 1)
+    edges = np.linspace(0.0, last if math.isfinite(last) else 1.0, STRETCHES + 1)
     counts = {}
     for code in np.unique(traffic.kind).tolist():
         found, _ = np.histogram(times[traffic.kind == code], bins=edges)
