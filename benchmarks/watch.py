@@ -1,15 +1,18 @@
 """What it costs a run to be watched: CPU time with a page open beside the same run without it.
 
-    python benchmarks/watch.py [--users 20000] [--pairs 9]
+    python benchmarks/watch.py [--users 20000] [--pairs 9] [--whole]
 
-The exchange of actors, traced to disk, at full speed. Runs with and without take turns, so that both see the same
-machine, and the ratio is that of the least of each: whatever else the machine does only adds. A process that reads
-every event stands for the browser and is not counted; the page's server, a thread in the run's own process, is.
+The exchange of actors alone, traced to disk, at full speed; with ``--whole`` the command ``p2p-labeldp run`` from its
+start to its end, report included. Runs with and without take turns, so that both see the same machine, and the ratio is
+that of the least of each: whatever else the machine does only adds. A process that reads every event stands for the
+browser and is not counted; the page's server, a thread in the run's own process, is.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -71,10 +74,35 @@ def exchange(users: int, hosting: str, watched: WatchedSimulation | None, trace:
         return time.process_time() - began, outcome.sha256()
 
 
+def command(users: int, hosting: str, watch: bool, folder: Path) -> tuple[float, str]:
+    """Seconds of CPU of a whole run, and its digest."""
+    scenario = folder / "watched.toml"
+    scenario.write_text(f'[data]\nname = "synthetic"\nusers = {users}\n[clusters]\ncount = {max(2, users // 1000)}\n')
+    words = ["run", str(scenario), "--json", "--hosting", hosting, "--out", str(folder / f"{time.monotonic_ns()}")]
+    words += ["--watch"] if watch else []
+    run = subprocess.Popen(
+        [sys.executable, "-m", "p2p_labeldp", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stderr is not None
+    reader = None
+    if watch:
+        address = run.stderr.readline().split()[-1]
+        reader = subprocess.Popen([sys.executable, "-c", READER, address], stderr=subprocess.DEVNULL)
+    digest = json.loads(run.stdout.read())["noisy_sha256"]
+    _, status, used = os.wait4(run.pid, 0)
+    run.returncode = os.waitstatus_to_exitcode(status)
+    if reader is not None:
+        reader.kill()
+        reader.wait()
+    return used.ru_utime + used.ru_stime, digest
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=20_000)
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--whole", action="store_true")
     asked = parser.parse_args()
     for hosting in ("user", "cluster"):
         times: dict[bool, list[float]] = {False: [], True: []}
@@ -82,8 +110,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for pair in range(2 * asked.pairs):
                 watch = (pair + pair // 2) % 2 == 0  # either comes first as often
-                with page(asked.users, max(2, asked.users // CLUSTER)) if watch else nullcontext() as watched:
-                    seconds, digest = exchange(asked.users, hosting, watched, Path(folder) / "trace")
+                if asked.whole:
+                    seconds, digest = command(asked.users, hosting, watch, Path(folder))
+                else:
+                    with page(asked.users, max(2, asked.users // CLUSTER)) if watch else nullcontext() as watched:
+                        seconds, digest = exchange(asked.users, hosting, watched, Path(folder) / "trace")
                 times[watch].append(seconds)
                 digests.add(digest)
         assert len(digests) == 1, "watching has changed an outcome"

@@ -36,6 +36,7 @@ from p2p_labeldp.scenario import Scenario
 
 REDRAWN = 0.5  # seconds between two drawings of the diagram of such a run
 SHOWN_CLUSTERS = 48
+CHOICES = 6  # clusters whose diagram can be chosen: messages that are kept cost a run more than those looked at
 FOLLOWED = 120  # users of a cluster whose messages are kept: enough to find ten who ask each other
 KEPT = 40_000  # messages at most
 FEW, SOME = 4, 8  # users of a diagram before anyone has asked, and where nobody asks anybody
@@ -155,7 +156,8 @@ class WatchedSimulation(Watched):
         """Whose messages are kept: some users of each of the clusters that can be chosen."""
         sizes = dict(enumerate(np.bincount(clusters[clusters >= 0]).tolist()))
         self._groups = {
-            cluster: np.flatnonzero(clusters == cluster)[:FOLLOWED].tolist() for cluster in chosen_clusters(sizes)
+            cluster: np.flatnonzero(clusters == cluster)[:FOLLOWED].tolist()
+            for cluster in chosen_clusters(sizes, CHOICES)
         }
         self._followed = frozenset(user for group in self._groups.values() for user in group)
 
