@@ -162,7 +162,8 @@ async def _transport(role: str, folder: Path, port: int) -> None:
     from p2p_labeldp.deployment.items import decode_item, encode_mail
     from p2p_labeldp.network.credentials import Credentials
     from p2p_labeldp.network.tls import Transport
-    from p2p_labeldp.protocol.messages import Ask, Envelope
+    from p2p_labeldp.protocol.messages import Ask
+    from p2p_labeldp.protocol.wire import Envelope
 
     credentials = Credentials.load(folder / role)
     transport = Transport(credentials, lambda peer: (1, "", ""), lambda peer, opening: None, lambda *_, **__: None)

@@ -61,7 +61,6 @@ from p2p_labeldp.protocol.messages import (
     HOST,
     Closed,
     Committed,
-    Envelope,
     Fault,
     Message,
     Opened,
@@ -73,6 +72,7 @@ from p2p_labeldp.protocol.messages import (
 from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import MECHANISMS, Scenario

@@ -14,19 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.protocol.auditor import to_trace
-from p2p_labeldp.protocol.messages import (
-    LABELLED,
-    MAX_FRAME,
-    Envelope,
-    Fault,
-    Index,
-    Message,
-    Refused,
-    decode,
-    features_from_wire,
-    features_to_wire,
-    wide,
-)
+from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Index, Message, Refused
+from p2p_labeldp.protocol.wire import LABELLED, Envelope, decode, features_from_wire, features_to_wire, wide
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]

@@ -47,7 +47,6 @@ from p2p_labeldp.protocol.messages import (
     HOST,
     LEARNER,
     SHUFFLER,
-    Envelope,
     Fault,
     Message,
     Outgoing,
@@ -55,6 +54,7 @@ from p2p_labeldp.protocol.messages import (
     Refused,
     kind_of,
 )
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import MAX_RELAYS, Scenario
 from p2p_labeldp.scenario.outside import added
 

@@ -22,7 +22,8 @@ from p2p_labeldp.deployment.parts import SINGLES, Log, Part
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.plan import Holder, Plan, Work
 from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler
-from p2p_labeldp.protocol.messages import Envelope, Fault, Outgoing, Refused
+from p2p_labeldp.protocol.messages import Fault, Outgoing, Refused
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario
 
 Labels = NDArray[np.int64]

@@ -54,7 +54,6 @@ from p2p_labeldp.protocol.messages import (
     Assignment,
     Batch,
     Done,
-    Envelope,
     Fault,
     Features,
     Goodbye,
@@ -70,6 +69,7 @@ from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import User
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import MAX_RELAYS, MECHANISMS, Scenario
 
 if TYPE_CHECKING:

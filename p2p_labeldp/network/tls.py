@@ -24,13 +24,13 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.addresses import Address, format_address, parse_address
+from p2p_labeldp.network.connections import LINGER, Arrival, Connection, Peer, Timing
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import (
     CHUNK,
@@ -47,7 +47,7 @@ from p2p_labeldp.network.frames import (
     pack,
 )
 from p2p_labeldp.network.limiter import LineLimiter
-from p2p_labeldp.network.links import OVERHEAD, Link
+from p2p_labeldp.network.links import OVERHEAD
 from p2p_labeldp.network.relay import call
 from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
 from p2p_labeldp.network.words import plain, whence, why
@@ -55,80 +55,9 @@ from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
 
 BATCH = 1 << 18  # bytes per write: 16 TLS records, enough to make the cost of a write small
 MAX_HELD = 1 << 24  # bytes arrived and not yet received: sixteen of the largest frames
-LINGER = 1.0  # seconds for a goodbye: one exchange with a peer that is there, lost on one that is not
 
 _LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 _PING = pack(Ping())
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Timeouts of a node, in seconds, and its limits."""
-
-    handshake: float = 5.0  # from the first packet to being admitted; a few round trips to anywhere on Earth
-    longest_handshake: float = 20.0  # for whoever dials us, and where we dial: it doubles while that is too short
-    ping: float = 2.0  # how often someone with nothing to say says so
-    silence: float = 10.0  # several pings lost
-    frame: float = 10.0  # for the largest frame, 1 MiB, this asks for 100 kB a second
-    write: float = 15.0  # for one batch; longer than a frame, so that the receiver is the one to complain
-    grace: float = 1.0  # that the one of two hosts with the larger key gives the other
-    pause: float = 0.05  # before dialling again; doubles while that is no use, and is cut by up to half at random
-    longest_pause: float = 2.0
-    max_pending: int = 256  # connections not admitted yet, the oldest of which makes room for one more
-    max_waiting: int = 1 << 26  # bytes not acknowledged by one peer: some seconds of a fast network
-
-
-class Arrival(NamedTuple):
-    """One item, and who sent it."""
-
-    key: str
-    identity: Identity
-    number: int
-    clock: int
-    body: bytes
-
-
-class _Connection:
-    """One connection with a peer that has been admitted."""
-
-    def __init__(self, peer: _Peer, dialler: str, stream: Secured, reader: FrameReader, frames: list[bytes]) -> None:
-        self.peer, self.stream, self.reader = peer, stream, reader
-        self.dialler = dialler  # the key of whoever has dialled
-        self.frames = frames  # that came in one piece with the peer's Open
-        self.up = False  # whether it has admitted us too
-        self.ended = ""  # why it is over
-        self.farewell: Bye | None = None  # what to tell the peer then
-        self.duplicates = 0
-        self.scope = trio.CancelScope()
-        self.wake = trio.Event()
-        self.over = trio.Event()
-
-    def end(self, reason: str, farewell: Bye | None = None) -> None:
-        """Stop at once, or, with something to tell the peer, as soon as what is being written is written."""
-        if self.ended:
-            return
-        self.ended, self.farewell = reason, farewell
-        self.wake.set()
-        if farewell is not None:
-            self.scope.deadline = trio.current_time() + LINGER
-        else:
-            self.scope.cancel()
-
-
-class _Peer:
-    """What is known of a peer, connected or not."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.identity: Identity | None = None
-        self.link = Link()
-        self.received = 0  # items that the node has received: all that were taken, up to the last time it asked
-        self.address: Address | None = None  # where to dial
-        self.grace = 0.0  # seconds that the peer has to dial us first
-        self.patience = 0.0  # seconds, of a path that was too slow for the usual handshake
-        self.relay = ""  # where to meet it otherwise
-        self.connection: _Connection | None = None
-        self.noted: tuple[str, str] | None = None  # what was last logged of attempts, so as not to repeat it
 
 
 class Transport:
@@ -157,7 +86,7 @@ class Transport:
         self._sockets = sockets or TcpSockets()
         self._chance = chance
         self._program = program
-        self._peers: dict[str, _Peer] = {}
+        self._peers: dict[str, Peer] = {}
         self._pending: dict[trio.CancelScope, None] = {}  # oldest first
         self._callers: dict[trio.abc.Stream, None] = {}  # that we do not know yet, or have just refused
         self._arrivals: list[Arrival] = []
@@ -305,10 +234,10 @@ class Transport:
 
     # What becomes of connections
 
-    def _peer(self, key: str) -> _Peer:
+    def _peer(self, key: str) -> Peer:
         peer = self._peers.get(key)
         if peer is None:
-            peer = self._peers[key] = _Peer(key)
+            peer = self._peers[key] = Peer(key)
         return peer
 
     def _make_room(self) -> None:
@@ -333,7 +262,7 @@ class Transport:
         finally:
             self._callers.pop(socket, None)
 
-    async def _dial(self, peer: _Peer, address: Address) -> None:
+    async def _dial(self, peer: Peer, address: Address) -> None:
         """Keep trying for as long as this is the address to dial."""
         timing, where = self._timing, format_address(*address)
         pause = timing.pause
@@ -356,7 +285,7 @@ class Transport:
             pause = timing.pause if useful else min(2 * pause, timing.longest_pause)
             await trio.sleep(pause * (0.5 + 0.5 * self._chance()))
 
-    async def _meet_at_relay(self, peer: _Peer) -> bool:
+    async def _meet_at_relay(self, peer: Peer) -> bool:
         """Of two who meet there the one with the smaller key is the client."""
         try:
             stream = await call(self._sockets, self._credentials, peer.relay, peer.key)
@@ -369,7 +298,7 @@ class Transport:
         server_side = peer.key < self._credentials.identity.key
         return await self._attend(stream, f"{peer.relay} (relay)", peer, server_side)
 
-    async def _attend(self, socket: trio.abc.Stream, where: str, dialled: _Peer | None, server_side: bool) -> bool:
+    async def _attend(self, socket: trio.abc.Stream, where: str, dialled: Peer | None, server_side: bool) -> bool:
         """One connection, from the handshake to its end; whether it was of use."""
         context = self._credentials.server if server_side else self._credentials.client
         stream = self._sockets.secure(socket, context, server_side)
@@ -394,8 +323,8 @@ class Transport:
         return False
 
     async def _meet(
-        self, stream: Secured, facts: dict[str, str], dialled: _Peer | None, server_side: bool
-    ) -> _Connection:
+        self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool
+    ) -> Connection:
         """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
         timing = self._timing
         limit_seconds = timing.longest_handshake if dialled is None else max(timing.handshake, dialled.patience)
@@ -417,8 +346,8 @@ class Transport:
         raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
 
     async def _introduce(
-        self, stream: Secured, facts: dict[str, str], dialled: _Peer | None, server_side: bool
-    ) -> _Connection:
+        self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool
+    ) -> Connection:
         await stream.handshake()
         identity = self._credentials.require_current(stream.identity())
         if dialled is not None and identity.key != dialled.key:
@@ -454,7 +383,7 @@ class Transport:
             raise barred from None
         peer.identity, peer.patience = identity, 0.0
         reader.largest = MAX_FRAME
-        connection = _Connection(peer, dialler, stream, reader, frames[1:])
+        connection = Connection(peer, dialler, stream, reader, frames[1:])
         if peer.connection is not None:
             self._log("replaced", **facts)
             farewell = Bye(Parting.REPLACED, "a newer connection has replaced this one")
@@ -462,7 +391,7 @@ class Transport:
         peer.connection = connection
         return connection
 
-    async def _converse(self, connection: _Connection, facts: dict[str, str]) -> bool:
+    async def _converse(self, connection: Connection, facts: dict[str, str]) -> bool:
         peer = connection.peer
         try:
             with connection.scope:
@@ -482,7 +411,7 @@ class Transport:
             connection.over.set()
         return connection.up and connection.farewell is None and peer.key not in self.refusals
 
-    async def _speak(self, connection: _Connection) -> None:
+    async def _speak(self, connection: Connection) -> None:
         """Write what there is to say, much at a time, until the connection has ended."""
         link, timing = connection.peer.link, self._timing
         acknowledged = -1  # so that an Ack comes first, be it of nothing: it says that the peer is admitted
@@ -506,7 +435,7 @@ class Transport:
         except _LOST as error:
             connection.end(why(error))
 
-    async def _listen(self, connection: _Connection, facts: dict[str, str]) -> None:
+    async def _listen(self, connection: Connection, facts: dict[str, str]) -> None:
         frames = connection.frames
         try:
             while not connection.ended:
@@ -522,7 +451,7 @@ class Transport:
         except _LOST as error:
             connection.end(why(error))
 
-    def _take_in(self, connection: _Connection, frames: list[bytes], facts: dict[str, str]) -> None:
+    def _take_in(self, connection: Connection, frames: list[bytes], facts: dict[str, str]) -> None:
         peer = connection.peer
         assert peer.identity is not None
         for data in frames:
@@ -551,7 +480,7 @@ class Transport:
             elif isinstance(frame, Open):
                 raise Refused(Fault.OUT_OF_ORDER, "an Open comes once, at the beginning")
 
-    def _left(self, peer: _Peer, where: str, bye: Bye) -> None:
+    def _left(self, peer: Peer, where: str, bye: Bye) -> None:
         self.refusals[peer.key] = Bye(bye.code, plain(bye.reason))
         self._note(peer, "bye", where, plain(bye.reason))
 
@@ -567,7 +496,7 @@ class Transport:
         """Say how much was left out of the log, if anything was."""
         self._strangers.tell()
 
-    def _note(self, peer: _Peer, event: str, where: str, reason: str) -> None:
+    def _note(self, peer: Peer, event: str, where: str, reason: str) -> None:
         """Log what came of an attempt, unless the one before ended in the same way."""
         if peer.noted != (event, reason):
             peer.noted = (event, reason)

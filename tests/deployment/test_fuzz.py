@@ -42,13 +42,8 @@ from p2p_labeldp.deployment.parts import SINGLES
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import frames
 from p2p_labeldp.network.frames import FrameReader
-from p2p_labeldp.protocol.messages import (
-    HOST,
-    MAX_FRAME,
-    Envelope,
-    Hello,
-    Refused,
-)
+from p2p_labeldp.protocol.messages import HOST, MAX_FRAME, Hello, Refused
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 SMALL = parse_scenario("""

@@ -50,9 +50,9 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import tls
 from p2p_labeldp.network.addresses import parse_address
+from p2p_labeldp.network.connections import Timing
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, pack
-from p2p_labeldp.network.tls import Timing
 from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,

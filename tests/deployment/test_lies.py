@@ -44,12 +44,12 @@ from p2p_labeldp.protocol.messages import (
     VERSION,
     Assignment,
     Done,
-    Envelope,
     Features,
     Hello,
     Report,
     Roster,
 )
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import parse_scenario, replace
 
 SMALL = parse_scenario(THREE_CLUSTERS)

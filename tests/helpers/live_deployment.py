@@ -29,8 +29,9 @@ from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Open, Ping, decode, pack
 from p2p_labeldp.network.tls_stream import TlsStream
-from p2p_labeldp.protocol.messages import VERSION, Envelope, Message
+from p2p_labeldp.protocol.messages import VERSION, Message
 from p2p_labeldp.protocol.user import JOINING
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario, replace
 
 SINGLES = ("coordinator", "learner", "auditor")

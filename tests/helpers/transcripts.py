@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.protocol.messages import Envelope, Message, encode
+from p2p_labeldp.protocol.messages import Message
+from p2p_labeldp.protocol.wire import Envelope, encode
 
 Ids = NDArray[np.int64]
 

@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from p2p_labeldp.deployment.certificates import init_certificates
+from p2p_labeldp.network.connections import Arrival, Timing
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import Open
-from p2p_labeldp.network.tls import Address, Arrival, Timing, Transport
+from p2p_labeldp.network.tls import Address, Transport
 from p2p_labeldp.protocol.messages import Refused
 
 # Patient where patience costs nothing, so that a busy machine changes no outcome; quick to dial again.

@@ -24,7 +24,6 @@ from p2p_labeldp.protocol.messages import (
     LEARNER,
     ROSTER_PART,
     Ask,
-    Envelope,
     Fault,
     Features,
     Hello,
@@ -32,9 +31,8 @@ from p2p_labeldp.protocol.messages import (
     Refused,
     Report,
     Roster,
-    decode,
-    encode,
 )
+from p2p_labeldp.protocol.wire import Envelope, decode, encode
 
 LEFT = (COORDINATOR, LEARNER)
 RIGHT = (0, 1, 2, HOST)

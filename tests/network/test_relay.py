@@ -11,10 +11,11 @@ import trio
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.network import relay as relays
 from p2p_labeldp.network.addresses import parse_address
+from p2p_labeldp.network.connections import Timing
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.relay import Relay, call
 from p2p_labeldp.network.sockets import TcpSockets
-from p2p_labeldp.network.tls import Timing, Transport
+from p2p_labeldp.network.tls import Transport
 
 PATIENCE = 60.0
 NOWHERE = "127.0.0.1:1"

@@ -24,9 +24,9 @@ from p2p_labeldp.deployment.signing import make_request, sign_request, store_cer
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network import tls
 from p2p_labeldp.network.addresses import parse_address
+from p2p_labeldp.network.connections import Timing
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, AnyFrame, Bye, Frame, FrameReader, Item, Open, Parting, Ping, decode, pack
-from p2p_labeldp.network.tls import Timing
 from p2p_labeldp.protocol.messages import MAX_FRAME
 
 NewNode = Callable[..., Any]

@@ -34,7 +34,6 @@ from p2p_labeldp.protocol.messages import (
     Deposit,
     Done,
     Drawn,
-    Envelope,
     Fault,
     Features,
     Go,
@@ -58,11 +57,10 @@ from p2p_labeldp.protocol.messages import (
     Stop,
     Submit,
     Unlock,
-    decode,
-    encode,
     kind_of,
     name_of,
 )
+from p2p_labeldp.protocol.wire import Envelope, decode, encode
 
 ONE_OF_EACH: list[AnyMessage] = [
     Hello(1, Features(np.array([0.5, -2.0], dtype=np.float32))),

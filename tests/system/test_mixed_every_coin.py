@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from p2p_labeldp.adversaries.mixers import CrookedMember
 from p2p_labeldp.mechanisms.mixing import NONCE, Secret
 from p2p_labeldp.privacy import Parameters, account
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, LEARNER, Envelope, encode
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST, LEARNER
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Sealed, Vault
 from p2p_labeldp.protocol.signatures import Stamps
+from p2p_labeldp.protocol.wire import Envelope, encode
 from p2p_labeldp.scenario.entries import CrookedRelays
 
 EPSILONS = (0.0, 0.2, 0.7, 1.5)

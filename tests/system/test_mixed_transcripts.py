@@ -20,10 +20,11 @@ from p2p_labeldp.mechanisms.coins import FLIP, OTHER, SeededCoins
 from p2p_labeldp.mechanisms.mixing import Secret, Secrets
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Deposit, Drawn, Envelope, decode, encode
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Deposit, Drawn
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
+from p2p_labeldp.protocol.wire import Envelope, decode, encode
 from p2p_labeldp.scenario import Network
 
 SIZE, CLUSTERS = 24, 2

@@ -20,7 +20,8 @@ from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
 from p2p_labeldp.deployment.simulated.network import Cut
 from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
 from p2p_labeldp.deployment.users import UsersPart
-from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Envelope, Features, Hello
+from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Features, Hello
+from p2p_labeldp.protocol.wire import Envelope
 
 FLOOD_FEATURES, FLOOD_ITEMS = 20_000, 40  # 80 kB each, 3 MB for each of three nodes
 
