@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from p2p_labeldp.cli import (
     account,
+    attacks,
     audit,
     calibrate,
     certs,
@@ -67,6 +68,7 @@ app.command("predict")(predict.command)
 app.command("divide")(divide.command)
 app.command("deploy")(deploy.command)
 app.command("node")(node.command)
+app.command("attacks")(attacks.command)
 app.command("next")(next_.command)
 app.command("scenarios")(scenarios.command)
 app.command("new")(new.command)

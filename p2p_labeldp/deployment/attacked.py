@@ -20,6 +20,7 @@ from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment.misbehaving import Pool, assignments_of
 from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.attacked import measure_attacks
 from p2p_labeldp.mechanisms import make_coins
 from p2p_labeldp.privacy import Exchange
@@ -53,6 +54,11 @@ def executed_in(summary: Summary, folder: Path, scenario: Scenario, data_dir: Pa
     """A deployment as an engine would have left it, from its folder and the data that it was divided from."""
     dataset: Dataset = load(scenario.data, scenario.data_seed, data_dir)
     trace = Trace.open(find(folder, TRACE))
+    if trace.header["users"] != len(dataset.labels):
+        raise RequestError(
+            f"{folder}: a run of {trace.header['users']} users, but {scenario.data.name} has {len(dataset.labels)}; "
+            "it takes the scenario and the data that were divided"
+        )
     clusters, silent = _told(trace, len(dataset.labels))
     final = scenario
     if scenario.mechanism.epsilon and summary.alpha is not None:

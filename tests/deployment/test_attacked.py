@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import stat
 from pathlib import Path
@@ -15,6 +17,7 @@ from small import TWO_LABELS, sixty
 from p2p_labeldp.adversaries.game import CONFIDENCE, clopper_pearson, reconstruct
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
+from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.attacked import executed_in
 from p2p_labeldp.deployment.disturbing import Blow, disturbances, fired
 from p2p_labeldp.deployment.local import deploy
@@ -148,6 +151,17 @@ def test_nodes_must_agree_on_adversaries() -> None:
     assert "adversaries" not in sixty().shared_digests()
 
 
+def printed(command: str, folder: Path, place: Path, *options: str) -> dict[str, Any]:
+    """What a command says of a deployment with colluders, given the scenario as a file."""
+    text, keys = ENTRIES["collusion"]
+    (place / "attacked.toml").write_text(f'{text}\n[[adversaries]]\nkind = "collusion"\n{keys}\n')
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert main([command, str(folder), str(place / "attacked.toml"), "--seed", "5", "--json", *options]) == 0
+    found: dict[str, Any] = json.loads(said.getvalue())
+    return found
+
+
 def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path) -> None:
     """Rows of the table lie inside the intervals of the simulated one: the games are the same, so they are equal.
 
@@ -166,6 +180,9 @@ def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert len(json.loads(file.read_text())["labels"]) == len(simulated.assignments[0].members)
+    later = printed("attacks", tmp_path / "run", tmp_path, "--pooled", str(file))
+    assert later["attacks"][0]["note"] == row.note
+    assert later["attacks"][0]["advantage"] == list(row.advantage or ())
     executed = executed_in(summary, tmp_path / "run", scenario, None)
     assert measure_attacks(executed)[0].advantage == expected.advantage
     known = dict(enumerate(executed.dataset.labels.tolist()))

@@ -1,0 +1,43 @@
+"""What ``attacks`` is asked for must fit together: one line, status 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from p2p_labeldp.experiments.run import run
+from p2p_labeldp.scenario import Scenario
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "pooled", "said"),
+    [
+        ("quickstart", None, "quickstart: has no adversaries"),
+        ("collusion", None, "a run of 60 users, but synthetic has 600"),
+        ("collusion", "nothing.json", "nothing.json: No such file or directory"),
+        ("collusion", "run/summary.json", "summary.json: not what the colluders of a host wrote down"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(
+    scenario: str,
+    pooled: str | None,
+    said: str,
+    command: Command,
+    small_scenario: Callable[..., Scenario],
+    tmp_path: Path,
+) -> None:
+    run(small_scenario(), out=tmp_path / "run")
+    options = [] if pooled is None else ["--pooled", str(tmp_path / pooled)]
+    status, out, err = command("attacks", str(tmp_path / "run"), scenario, *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_a_folder_without_a_run_is_refused_in_one_line(command: Command, tmp_path: Path) -> None:
+    status, out, err = command("attacks", str(tmp_path), "collusion")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "summary.json: cannot be read" in err
