@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import trio
 
+from p2p_labeldp.deployment.certificates import KEY, load_key
 from p2p_labeldp.deployment.invitations import NotYet, Register, check_token, read_secret, read_token
 from p2p_labeldp.deployment.parts import Log
 from p2p_labeldp.deployment.signing import make_request, own_key_digest, sign_request, store_certificate
@@ -67,6 +68,7 @@ class Desk:
         self._authority = authority
         self._allowed = allowed
         self._approve = approve
+        load_key(authority / KEY)  # found out before anyone comes: whether it can be read, and by its owner alone
         self._secret = read_secret(authority)
         self._register = Register(authority)
         self._register.prepare()

@@ -17,6 +17,7 @@ from p2p_labeldp.deployment.parts import require_role, require_schema
 from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.network.credentials import is_private
 from p2p_labeldp.network.cuttable import CuttableSockets
 from p2p_labeldp.network.sockets import TcpSockets
 from p2p_labeldp.scenario import Scenario
@@ -49,8 +50,9 @@ def run_node(
         mine = _own_rows(role, scenario, rows, test)  # before anyone hears of this node
         if role == "users" and settings.join:
             _get_certificate(Path(settings.certs), scenario, logger)
+        play = partial(_play, role, scenario, rows=mine, file=rows, logger=logger, world=world)
         if settings.studies == 1:
-            return _play(role, scenario, Path(settings.state), place, mine, logger, world)
+            return play(state=Path(settings.state), place=place)
         withheld: list[int] = []
         for number, state in studies.to_come(Path(settings.state), settings.studies):
             if role == "coordinator" and number > 1:
@@ -58,7 +60,7 @@ def run_node(
                 studies.wait_for_start(Path(settings.state), number)
             if role == "users" and number > 1:
                 logger("warning", warning=f"study {number} of the same users: what each of them costs adds up")
-            withheld += _play(role, scenario, state, studies.place_of(place, number), mine, logger, world, True)
+            withheld += play(state=state, place=studies.place_of(place, number), patient=role != "coordinator")
             studies.note_over(state)
         return withheld
     except BaseExceptionGroup as group:
@@ -81,8 +83,10 @@ def _play(
     rows: Rows | None,
     logger: Logger,
     world: World,
+    file: Path | None,
     patient: bool = False,
 ) -> list[int]:
+    """``file`` is the one that a user host's rows are from."""
     settings = scenario.deployment
     node = Node(
         role,
@@ -94,8 +98,10 @@ def _play(
         enrolment=Path(settings.authority) if settings.authority else None,
         logger=logger,
         world=world,
-        patient=patient and role != "coordinator",
+        patient=patient,
     )
+    if file is not None and not is_private(file):
+        logger("warning", warning=f"{file}: others may read it, and the labels in it; chmod 600 makes it yours alone")
     trio.run(node.run)
     node.journal.close()  # not after an error: a thread may still be writing to it
     return node.withheld

@@ -96,9 +96,14 @@ class RevocationList:
         return identity.serial in self._serials
 
 
+def is_private(path: Path) -> bool:
+    """Whether its owner alone may read or write a file."""
+    return os.name != "posix" or not path.stat().st_mode & 0o077
+
+
 def require_private(path: Path) -> None:
     """Secrets are their owner's alone; a file that others may read or write is refused."""
-    if os.name == "posix" and path.stat().st_mode & 0o077:
+    if not is_private(path):
         raise RequestError(f"{path}: others may read it; chmod 600 makes it yours alone")
 
 
