@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -100,10 +101,15 @@ def _options(
     pass
 
 
+@cache
+def _program() -> Any:
+    return get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     try:
-        status = get_command(app).main(
+        status = _program().main(
             args=None if arguments is None else list(arguments), prog_name="p2p-labeldp", standalone_mode=False
         )
         sys.stdout.flush()

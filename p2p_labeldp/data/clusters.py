@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.data.dataset import Floats, Labels, compact
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.streams import Purpose, stream
+from p2p_labeldp.threads import one_thread
 
 # Sums are in double; this bounds the copy that it takes.
 _ROWS_AT_ONCE = 65_536
@@ -58,7 +58,7 @@ def kmeans_clusters(features: Floats, count: int, minimum_size: int, seed: int) 
         raise RequestError(f"clusters.count is {count}; between 1 and the number of users, {len(features)}")
     state = int(stream(seed, Purpose.KMEANS).integers(2**31))
     kmeans = KMeans(n_clusters=count, init="k-means++", n_init=1, random_state=state)
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         # Fewer distinct points than clusters: the empty ones disappear below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = kmeans.fit(features).labels_

@@ -24,11 +24,11 @@ normal variate; the guarantee is that of real arithmetic.
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.dp_sgd import Steps
+from p2p_labeldp.threads import one_thread
 
 # Examples' gradients are computed in blocks of about 6 MB of doubles, so that memory does not grow with the batch.
 _BLOCK_ENTRIES = 800_000
@@ -42,7 +42,7 @@ def fit_dp_sgd(
         raise ValueError(f"features {features.shape} and labels {labels.shape} must have as many rows, not none")
     if not (labels.min() >= 0 and labels.max() < label_count):
         raise ValueError(f"labels must lie in 0..{label_count - 1}")
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         return _descend(features, labels, label_count, plan, randomness)
 
 

@@ -27,9 +27,9 @@ import math
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.learning.targets import Targets
+from p2p_labeldp.threads import one_thread
 
 Doubles = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def trimmed_reports(
         return targets
     mass: Doubles = np.bincount(place, weights).astype(np.float64)
     shares, centres = (_weighted_sums(rows, weights, place) / mass[:, None] for rows in (targets, features))
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         allowed = _within(shares, leftovers(shares, centres, mass), cut)
     kept = np.divide(np.minimum(shares, allowed), shares, out=np.ones_like(shares), where=shares > 0)
     wanted = np.clip(allowed - shares, 0.0, None)

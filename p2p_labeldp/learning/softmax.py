@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.threads import one_thread
 
 Doubles = NDArray[np.float64]
 Matrix = NDArray[np.floating]
@@ -58,7 +58,7 @@ class SoftmaxModel:
         return float((self.predict(features) == labels).mean())
 
     def _logits(self, features: Matrix) -> Doubles:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             product = features @ self.weights.T.astype(features.dtype)
         logits: Doubles = product.astype(np.float64) + self.bias
         return logits
@@ -79,8 +79,9 @@ def fit_softmax(
     the loss by less than ``tolerance`` of itself, or after ``max_iterations``.
     """
     objective = Objective(features, targets, l2, sample_weight, free_bias)
-    with threadpool_limits(limits=1, user_api="blas"):
-        found = scipy.optimize.minimize(
+    minimize = scipy.optimize.minimize  # which brings its own linear algebra along
+    with one_thread():
+        found = minimize(
             objective,
             np.zeros(objective.size),
             jac=True,

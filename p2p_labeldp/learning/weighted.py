@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 from p2p_labeldp.learning.targets import positive_part
+from p2p_labeldp.threads import one_thread
 
 Labels = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ def fit_weighted(classifier: Any, features: Matrix, targets: Doubles, weights: D
     if len(np.unique(labels)) == 1:
         return None
     examples = features[rows]
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         # A limit on passes that is reached is what was asked for.
         warnings.simplefilter("ignore", ConvergenceWarning)
         if (shares == 1).all():

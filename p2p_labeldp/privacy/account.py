@@ -7,7 +7,6 @@ for the same cluster sizes again and again.
 """
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import structs
-from threadpoolctl import ThreadpoolController
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.binomial import Floats
@@ -27,6 +25,7 @@ from p2p_labeldp.privacy.relays import NO_RELAY, Cases, cases
 from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
 from p2p_labeldp.privacy.views import RECORDS, View, chance_permuted, views_of
 from p2p_labeldp.privacy.worst import WORK
+from p2p_labeldp.threads import one_thread
 
 # An answer within this fraction of the local epsilon is said to have fallen to it.
 _FALLEN = 0.05
@@ -63,7 +62,7 @@ class Account:
 
     def glance(self, delta: float) -> float:
         """An epsilon that is cheap and never above `get_epsilon`'s, for searches that ask in full afterwards."""
-        with _one_thread():
+        with one_thread():
             return self.profile.glance(delta)
 
     def keeps_to(self, epsilon: float, delta: float) -> bool:
@@ -190,20 +189,9 @@ def _permuted(pull: Profile) -> Profile:
     return replace(pull, seen=seen)
 
 
-@lru_cache(maxsize=1)
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()  # finding the libraries takes milliseconds
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """The sums are many small matrix products: a second BLAS thread would spin more than it computes."""
-    limit: AbstractContextManager[Any] = _threads().limit(limits=1)
-    return limit
-
-
 @lru_cache(maxsize=4096)
 def _epsilon(profile: Profile, delta: float) -> Found:
-    with _one_thread():
+    with one_thread():
         return profile.epsilon(delta)
 
 
@@ -230,12 +218,12 @@ def _epsilon_answer(profile: Profile, delta: float) -> Guarantee:
     if shuffle is not None and (profile.view != "shuffle" or profile.seen is not None):
         shuffled = _shuffled(profile)
         large = profile.cluster_size > _LARGE
-        with _one_thread():
+        with one_thread():
             shuffle = shuffled.bound(delta) if large else _epsilon(shuffled, delta).value
     value = found.value
     if profile.view == "learner" and shuffle is not None:
         value = min(value, shuffle)
-    with _one_thread():
+    with one_thread():
         attained = profile.attained(delta, found) if profile.work >= WORK else None
     if attained is not None and attained.epsilon < math.inf:
         found = met(found, value, attained.epsilon)
@@ -277,13 +265,13 @@ def _conditional(profile: Profile, delta: float) -> dict[str, Any]:
 
 @lru_cache(maxsize=16384)
 def _delta(profile: Profile, epsilon: float, enough: float) -> float:
-    with _one_thread():
+    with one_thread():
         return profile.delta(epsilon, enough).value
 
 
 @lru_cache(maxsize=16384)
 def _delta_answer(profile: Profile, epsilon: float) -> Guarantee:
-    with _one_thread():
+    with one_thread():
         found = profile.delta(epsilon)
     return Guarantee(
         epsilon=epsilon,

@@ -68,11 +68,15 @@ def _stirling_error(counts: Floats) -> Floats:
 
 def _bend(x: Floats) -> Floats:
     """(1 + x) log(1 + x) - x, without cancellation near zero; 1 at x = -1."""
-    value = (1 + x) * np.log1p(np.maximum(x, -0.9999999999999998)) - x
-    y = np.clip(x, -1e-3, 1e-3)
-    series = y * y * (1 / 2 - y * (1 / 6 - y * (1 / 12 - y * (1 / 20 - y / 30))))
-    result: Floats = np.where(x == y, series, value)
-    return result
+    value: Floats = np.maximum(x, -0.9999999999999998)
+    np.log1p(value, out=value)
+    value *= 1 + x
+    value -= x
+    near = np.abs(x) <= 1e-3
+    if near.any():
+        y = x[near]
+        value[near] = y * y * (1 / 2 - y * (1 / 6 - y * (1 / 12 - y * (1 / 20 - y / 30))))
+    return value
 
 
 def _deviance(counts: Floats, mean: Floats) -> Floats:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.account import Account, account
 from p2p_labeldp.privacy.guarantee import Guarantee
+from p2p_labeldp.privacy.pairs import interpolated
 from p2p_labeldp.privacy.parameters import Exchange, Parameters
 
 # Returned alphas are multiples of this, and so are thetas of the coarser one: numbers one can write in a scenario.
@@ -24,6 +25,10 @@ _ALPHA_GRID = 1e-6
 _THETA_GRID = 1e-3
 # Up to here the answer is accounted for with all its work, so that the attained epsilon stands beside it.
 _THOROUGH_SIZE = 20_000
+# Of the alpha whose flips alone are enough: tried first, from small to large.
+_FIRST_SHARES = (0.1, 0.4)
+_NONE = 1e-300  # an epsilon of nothing, where its logarithm is taken
+_STEEP = 60.0  # a logit beyond is that of no alpha
 _FIRST_THETAS = (1.0, 0.75, 0.5, 0.35, 0.22, 0.14, 0.08, 0.04, 0.02, 0.01)
 
 
@@ -130,29 +135,35 @@ class _Target:
         epsilon_at = look or (lambda alpha, theta: self.answer(alpha, theta).epsilon)
         if epsilon_at(0.0, theta) <= self.epsilon:
             return 0.0
-        low, high = 0.0, self._up(self._enough, grid)
-        excess = []
-        for share in (0.02, 0.1, 0.3, 0.6):
-            excess.append(epsilon_at(high * share, theta) - self.epsilon)
-            if excess[-1] <= 0:
-                high, above = high * share, excess[-1]
+        low, high = 0, round(self._up(self._enough, grid) / grid)  # multiples of the grid
+        known: list[tuple[float, float]] = []
+
+        def narrow(tried: int) -> None:
+            nonlocal low, high
+            alpha = self._up(tried * grid, grid)
+            found = epsilon_at(alpha, theta)
+            # Over the logit of alpha the logarithm of epsilon is nearly a straight line.
+            known.append((math.log(max(found, _NONE) / max(self.epsilon, _NONE)), math.log(alpha / (1 - alpha))))
+            low, high = (low, tried) if found <= self.epsilon else (tried, high)
+
+        for share in _FIRST_SHARES:
+            tried = round(high * share)
+            if low < tried < high:
+                narrow(tried)
+            if high == tried:
                 break
-            low = high * share
-        else:
-            above = -self.epsilon
-        below = excess[-2] if len(excess) > 1 and excess[-1] <= 0 else excess[-1]
-        if low == 0:
-            below = min(self._account(grid, theta).local_epsilon, 20.0)
-        while high - low > grid:
-            # Regula falsi with the stale end halved (Illinois), kept away from the ends by a tenth of the gap.
-            share = min(max(below / (below - above), 0.1), 0.9)
-            middle = low + share * (high - low)
-            found = epsilon_at(middle, theta) - self.epsilon
-            if found <= 0:
-                high, above, below = middle, found or -1e-12, below / 2
-            else:
-                low, below, above = middle, found, above / 2
-        return self._up(high, grid)
+        last = float(low)
+        while high - low > 1:
+            logit = interpolated(known) if len(known) > 1 else sum(known[0]) if known else 0.0
+            place = low + (high - low) / 2
+            if len(known) % 9 and abs(logit) < _STEEP:  # halved now and then, should the line be none
+                place = min(max(1 / (1 + math.exp(-logit)) / grid, low), high)
+            # Beyond the estimate, on the side where more is open, by as much as it still moves.
+            reach = min(max(0.5, 0.01 * abs(place - last)), 0.5 * max(high - place, place - low))
+            last = place
+            tried = math.ceil(place + reach) if high - place > place - low else math.floor(place - reach)
+            narrow(min(max(tried, low + 1), high - 1))
+        return self._up(high * grid, grid)
 
     def met_alpha(self, theta: float) -> float:
         """The least alpha for ``theta``, which has been accounted for and meets the target."""

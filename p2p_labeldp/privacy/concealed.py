@@ -44,6 +44,7 @@ fewer ``trials``, each of which carries a given other label with rate/(1 - rate)
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -124,17 +125,25 @@ class Concealed:
         # Outcomes without reports are left out: they say nothing, but for a factor below one.
         result: Floats = np.full((1, 1, wanted.size), self.missing) + np.maximum(0.0, 1 - factors)
         high, low = self._noise.high, self._noise.low
-        for piece, one, one_back, zero_both in self._listed(upper_half=True):
-            one_both = (one + one_back) / 2
-            alike = piece.chance * one_both + (1 - piece.chance) * zero_both
+        for piece, one, one_back, hidden, alike in self._upper:
             for place, grown in enumerate(factors):
                 gain = (high - grown * low) * one - (grown * high - low) * one_back
-                gain -= (grown - 1) * self._unexposed(piece) * zero_both
+                gain -= (grown - 1) * hidden
                 for b, share in zip(piece.points, piece.shares, strict=True):
                     excess = float(np.maximum(gain - ((grown - 1) * b) * alike, 0.0).sum())
                     result[0, 0, place] += share * excess * (1 + 2 * self.rounding)
         np.minimum(result, 1.0, out=result)
         return result
+
+    @cached_property
+    def _upper(self) -> list[tuple[_Piece, Floats, Floats, Floats, Floats]]:
+        """Of every piece, from x_a = x/2 on: T1, T1', (1-s)(1-exposed) T0* and p T1* + (1-p) T0*."""
+        found = []
+        for piece, one, one_back, zero_both in self._listed(upper_half=True):
+            alike = piece.chance * ((one + one_back) / 2) + (1 - piece.chance) * zero_both
+            hidden = self._unexposed(piece) * zero_both
+            found.append((piece, np.ascontiguousarray(one), np.ascontiguousarray(one_back), hidden, alike))
+        return found
 
     def _unexposed(self, piece: _Piece) -> float:
         """The chance that the victim is neither one of the C nor exposed."""
@@ -290,22 +299,18 @@ def _tables(pieces: list[_Piece], draws: Draws, tail: float) -> _Tables:
 
 
 def _summed(coins: npt.NDArray[np.int64], weights: Floats, arrive: Floats, sent: Window, tail: float) -> _Tables:
-    heads = [window(int(count) - 1, 0.5, tail) for count in coins]
     reach = 1
-    for count in coins:
+    for count in coins.tolist():
         # Fair coins: that x_a is far from x/2 is the likelier (by Chernoff's bound) the larger x is.
-        fair = window(int(count), 0.5, tail)
-        ones = np.arange(fair.low, fair.high + 1, dtype=np.float64)
-        far = received_window(
-            Window(sent.high, sent.high), ones / float(count), pmf(fair, int(count), 0.5)[None, :], tail
-        )
+        ones, masses = _fair(count, tail)
+        far = received_window(Window(sent.high, sent.high), ones / count, masses[None, :], tail)
         reach = max(reach, far.high - sent.high // 2)
     where = Window(max(0, sent.low // 2 - reach), min(sent.high, sent.high // 2 + reach))
     k = np.arange(where.low, where.high + 1, dtype=np.float64)
     current = np.empty((coins.size, k.size))
-    for place, (count, span) in enumerate(zip(coins, heads, strict=True)):
-        ones = np.arange(span.low, span.high + 1, dtype=np.float64) + 1
-        current[place] = mixed(pmf(span, int(count) - 1, 0.5)[None, :], ones, int(count), sent.high, where)[0]
+    for place, count in enumerate(coins.tolist()):
+        ones, masses = _fair(count - 1, tail)
+        current[place] = mixed(masses[None, :], ones + 1, count, sent.high, where)[0]
     tables = np.zeros((2, weights.shape[1], sent.width, 2 * reach + 1))
     offsets = np.arange(-reach, reach + 1) - where.low
     for x in range(sent.high, sent.low - 1, -1):
@@ -318,3 +323,10 @@ def _summed(coins: npt.NDArray[np.int64], weights: Floats, arrive: Floats, sent:
             current *= np.maximum(x - k, 0.0) / x
             current[:, :-1] += shifted[:, 1:]
     return _Tables(sent.low, reach, tables[0], tables[1])
+
+
+@lru_cache(maxsize=1024)
+def _fair(coins: int, tail: float) -> tuple[Floats, Floats]:
+    """How many of so many fair coins show heads, and the masses: few of them, asked for again and again."""
+    where = window(coins, 0.5, tail)
+    return np.arange(where.low, where.high + 1, dtype=np.float64), pmf(where, coins, 0.5)

@@ -50,7 +50,7 @@ def solve(pairs: Pairs, delta: float, ceiling: float, guess: float | None = None
         width = high - low
         if width <= 1e-13 + 1e-11 * high:
             break
-        place = min(max(_interpolated(known), low), high)
+        place = min(max(interpolated(known), low), high)
         # Two points around the estimate, as far from it as the estimate still moves; halving as a safeguard.
         reach = min(max(0.1 * abs(place - last), 1e-13 + 4e-12 * high), 0.1 * width)
         last = place
@@ -60,8 +60,8 @@ def solve(pairs: Pairs, delta: float, ceiling: float, guess: float | None = None
     return high
 
 
-def _interpolated(known: list[tuple[float, float]]) -> float:
-    """Where the logarithm of delta's excess is zero: a polynomial through the nearest points."""
+def interpolated(known: list[tuple[float, float]]) -> float:
+    """Of pairs (excess, point): the point where there is none, by a polynomial through the nearest points."""
     near: list[tuple[float, float]] = []
     for excess, point in sorted(known, key=lambda pair: abs(pair[0])):
         if len(near) < 4 and all(abs(excess - other) > 1e-12 for other, _ in near):

@@ -7,6 +7,7 @@ import importlib.metadata
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +201,7 @@ def write_summary(folder: RunFolder, summary: Summary) -> None:
 
 def write_manifest(folder: RunFolder, scenario: Scenario, packages: Sequence[str] = (), **facts: Any) -> None:
     """What it takes to get the same run again; ``packages`` are those that took part beside the usual ones."""
-    versions = {name: importlib.metadata.version(name) for name in (*PACKAGES, *packages)}
+    versions = {name: _version(name) for name in (*PACKAGES, *packages)}
     folder.write_json(
         files.MANIFEST,
         {
@@ -211,3 +212,8 @@ def write_manifest(folder: RunFolder, scenario: Scenario, packages: Sequence[str
             **facts,
         },
     )
+
+
+@cache
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)  # reads a file

@@ -8,8 +8,6 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from threadpoolctl import threadpool_limits
-
 from p2p_labeldp.adversaries.game import RATES
 from p2p_labeldp.engines.dask_cluster import versions
 from p2p_labeldp.errors import RequestError, RunError
@@ -21,6 +19,7 @@ from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.results import SEEDED
 from p2p_labeldp.runs.summary import Attack, Summary
 from p2p_labeldp.scenario import ENGINES, Engine, Scenario
+from p2p_labeldp.threads import one_thread
 
 METRICS = (
     "accuracy", "nonprivate_accuracy", "majority_accuracy", "accuracy_ratio", "balanced_accuracy",
@@ -67,7 +66,7 @@ def replicate(
         wrong = difference(scenario.data, data_dir, needed.files) if needed is not None else ""
         if wrong:
             return {"reason": wrong}
-        with _alone, threadpool_limits(limits=1):
+        with _alone, one_thread():
             finished = run(scenario, engine=engine, hosting=hosting or "user", data_dir=data_dir)
         return {"metrics": metrics_of(finished.summary)}
     except (RequestError, RunError) as error:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.neural_network import MLPClassifier
-from threadpoolctl import threadpool_limits
 
 from p2p_labeldp.learning.model import Arrays, LearnerModel, Probabilities, Storage
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 from p2p_labeldp.learning.weighted import fit_weighted, only_label
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
+from p2p_labeldp.threads import one_thread
 
 HIDDEN = 64
 _NEVER = -np.inf  # the bias of a label that was never met
@@ -33,7 +33,7 @@ class MlpModel(Probabilities):
     output_bias: Doubles
 
     def predict_proba(self, features: Matrix) -> Doubles:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             inside = np.maximum(features.astype(np.float64) @ self.hidden + self.hidden_bias, 0.0)
             logits: Doubles = inside @ self.output + self.output_bias
         logits -= logits.max(axis=1, keepdims=True)
