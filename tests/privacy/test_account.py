@@ -110,7 +110,7 @@ def test_seeing_more_costs_more():
         ({"labels": 1}, "labels must be a whole number of at least 2"),
         ({"rounds": 0}, "rounds must be"),
         ({"noise": "loud"}, "noise must be sticky or fresh"),
-        ({"exchange": "push"}, "exchange must be pull or mixed"),
+        ({"exchange": "push"}, "exchange must be one of pull, mixed"),
         ({"exchange": "mixed"}, "relays must be at least 1 with exchange mixed, not 0"),
         ({"relays": 2}, "relays must be 0 with exchange pull, not 2"),
         ({"view": "coalition", "colluders": 10}, "less than the cluster size 10"),
