@@ -22,7 +22,7 @@ from p2p_labeldp.audit.sight import SIGHT
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.deployment import disturbing
-from p2p_labeldp.deployment.parts import SINGLES
+from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.engines.actors import _HOLDERS
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.experiments.games import Game, play_each

@@ -18,7 +18,8 @@ import msgpack
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.deployment.items import MAX_BODY, Directory, Finish, Item, Ready, Records, Traced
-from p2p_labeldp.deployment.parts import SINGLES, Log, Part
+from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.protocol.auditor import Auditor
 from p2p_labeldp.protocol.messages import AUDITOR, HOST, Fault, Refusal, Refused
 from p2p_labeldp.scenario import Scenario

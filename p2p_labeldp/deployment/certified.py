@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from p2p_labeldp.deployment.certificates import CA, CERT, KEY, certificate_of, fingerprint, identity, load_key
 from p2p_labeldp.deployment.items import MAX_BODY, Certificates, Holder
-from p2p_labeldp.deployment.parts import Shares
+from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.mechanisms.mixing import digest
 from p2p_labeldp.protocol.messages import Fault, Refused
 

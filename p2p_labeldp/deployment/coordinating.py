@@ -49,7 +49,9 @@ from p2p_labeldp.deployment.items import (
     encode_column,
 )
 from p2p_labeldp.deployment.misbehaving import assignments_of, misbehaving_coordinator
-from p2p_labeldp.deployment.parts import EPOCH, SINGLES, Log, Part, Shares, gatherer_of, singles_of
+from p2p_labeldp.deployment.parts import EPOCH, Log, Part
+from p2p_labeldp.deployment.roles import SINGLES, gatherer_of, singles_of
+from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON

@@ -25,7 +25,7 @@ from p2p_labeldp.deployment.disk import RealDisk
 from p2p_labeldp.deployment.disturbing import DONE_TO_PROCESSES, Blow, Disturbance, disturbances, fired
 from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
 from p2p_labeldp.deployment.misbehaving import POOLED, Pool
-from p2p_labeldp.deployment.parts import require_deployable, singles_of
+from p2p_labeldp.deployment.roles import require_deployable, singles_of
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.learning import require_model
 from p2p_labeldp.runs.folder import RunFolder, free_name

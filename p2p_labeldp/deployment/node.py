@@ -43,16 +43,16 @@ from p2p_labeldp.deployment.journal import (
     JournaledCoins,
 )
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.parts import (
+from p2p_labeldp.deployment.parts import Part
+from p2p_labeldp.deployment.places import files_writer, prepare_place, trace_writer
+from p2p_labeldp.deployment.roles import (
     SINGLES,
-    Part,
     gatherer_of,
     require_deployable,
     require_role,
     require_schema,
     singles_of,
 )
-from p2p_labeldp.deployment.places import files_writer, prepare_place, trace_writer
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness_of

@@ -12,19 +12,14 @@ trace, journal and log has an end.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
     PART,
     Directory,
     Ended,
-    Holder,
     Item,
     Mail,
     Over,
@@ -35,18 +30,14 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
+from p2p_labeldp.deployment.roles import SINGLES
+from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
-from p2p_labeldp.mechanisms.planning import mechanism_of
-from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.beforehand import rounds_of
 from p2p_labeldp.protocol.messages import (
     ATTEMPTS,
     AUDITOR,
-    COORDINATOR,
-    CURATOR,
     HOST,
-    LEARNER,
-    SHUFFLER,
     Fault,
     Message,
     Outgoing,
@@ -56,16 +47,7 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import MAX_RELAYS, Scenario
-from p2p_labeldp.scenario.outside import added
 
-SINGLES = {
-    "coordinator": COORDINATOR,
-    "learner": LEARNER,
-    "auditor": AUDITOR,
-    "curator": CURATOR,
-    "shuffler": SHUFFLER,
-}
-"""Roles of which a deployment has one at most."""
 EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
 MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest one is ever this far ahead
 MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
@@ -80,78 +62,6 @@ LONGEST_QUEUE = 8 * PART  # messages that are kept until they are sent: as bytes
 LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
 Log = Callable[..., None]
 """(event, facts): for operators; nothing in it may depend on a label."""
-
-
-def require_deployable(scenario: Scenario) -> None:
-    """Not every scenario that can be simulated can be deployed."""
-    if added("mechanism", scenario.mechanism.kind) is not None:
-        raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} comes from a plugin and cannot be deployed")
-    if scenario.mechanism.exchange == Exchange.PERMUTATION:
-        raise RequestError(
-            'mechanism.exchange = "permutation" is for simulations; a deployment has no key agreement among members '
-            'of a cluster; use "pull" or "mixed"'
-        )
-    if scenario.adversaries:
-        from p2p_labeldp.deployment import misbehaving  # a host that carries none stays small
-
-        misbehaving.require_deployable(scenario)
-
-
-def gatherer_of(scenario: Scenario) -> str:
-    """The role that gathers users' labels: the learner's, or that of a curator or a shuffler before it."""
-    holder = mechanism_of(scenario.mechanism.kind).holder.value
-    return holder if holder in ("curator", "shuffler") else "learner"
-
-
-def singles_of(scenario: Scenario) -> list[str]:
-    """The roles, besides those of the user hosts, that a deployment of this scenario has."""
-    between = gatherer_of(scenario)
-    return ["coordinator", "learner", "auditor", *([between] if between != "learner" else [])]
-
-
-def require_role(role: str, scenario: Scenario) -> None:
-    """There are a few roles, and not every mechanism has all of them."""
-    if role not in (*SINGLES, "users"):
-        raise RequestError(f"role {role} is not allowed; it must be one of {', '.join((*SINGLES, 'users'))}")
-    roles, kind = [*singles_of(scenario), "users"], scenario.mechanism.kind
-    if role not in roles:
-        raise RequestError(f"role {role} is not allowed: {kind} has no {role}; its roles are {', '.join(roles)}")
-
-
-def require_schema(scenario: Scenario) -> None:
-    """Nodes have no rows but their own, so that what features are is the scenario's to say."""
-    if not scenario.data.schema:
-        raise RequestError(
-            "data.schema is missing; `p2p-labeldp schema` proposes one for a table, and `p2p-labeldp divide` makes a "
-            "study of a data set"
-        )
-
-
-class Shares:
-    """Who speaks for which users: the coordinator's directory, checked."""
-
-    def __init__(self, directory: Directory) -> None:
-        self.hosts = directory.hosts
-        self.by_key = {holder.key: holder for holder in self.hosts}
-        expected = 0
-        for holder in self.hosts:
-            if not expected <= holder.first <= holder.last <= directory.users:
-                raise Refused(Fault.MALFORMED, "the directory's shares must ascend and not overlap")
-            expected = holder.last
-        if len(self.by_key) < len(self.hosts):
-            raise Refused(Fault.MALFORMED, "the directory lists a host twice")
-        self._firsts = [holder.first for holder in self.hosts]
-
-    def holders_of(self, users: NDArray[np.int64]) -> list[Holder]:
-        """Those who speak for any of these users, in order."""
-        places = np.unique(np.searchsorted(np.array(self._firsts), users, side="right") - 1).tolist()
-        return [self.hosts[place] for place in places if place >= 0]
-
-    def holder_of(self, user: int) -> Holder | None:
-        place = bisect_right(self._firsts, user) - 1
-        if place < 0 or user >= self.hosts[place].last:
-            return None
-        return self.hosts[place]
 
 
 class Part:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import Directory, Item, Quiet, Ready
-from p2p_labeldp.deployment.parts import SINGLES, Log, Part
+from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.plan import Holder, Plan, Work
 from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler

@@ -13,7 +13,7 @@ from p2p_labeldp.deployment.enrolment import enrol
 from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
-from p2p_labeldp.deployment.parts import require_role, require_schema
+from p2p_labeldp.deployment.roles import require_role, require_schema
 from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError

@@ -39,7 +39,8 @@ from p2p_labeldp.deployment.items import (
     encode_examples,
     encode_stuck,
 )
-from p2p_labeldp.deployment.parts import SINGLES, Log, Part, gatherer_of
+from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.plan import LARGEST_DELTA, Holder, Plan

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from p2p_labeldp.deployment.certificates import fingerprint, init_certificates, issue, load_authority, pem, uri_of
 from p2p_labeldp.deployment.certified import CertifiedKey, HostSignatures, encode_certificates
 from p2p_labeldp.deployment.items import MAX_BODY, Certificates, Directory, Holder, encode_item
-from p2p_labeldp.deployment.parts import Shares
+from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.protocol.messages import Refused
 from p2p_labeldp.protocol.signatures import SIGNED_GO, statement
 

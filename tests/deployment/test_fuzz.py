@@ -38,7 +38,7 @@ from p2p_labeldp.deployment.items import (
     salvage,
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
-from p2p_labeldp.deployment.parts import SINGLES
+from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import frames
 from p2p_labeldp.network.frames import FrameReader

@@ -18,7 +18,7 @@ from small import SIXTY
 
 from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import FILE
-from p2p_labeldp.deployment.parts import singles_of
+from p2p_labeldp.deployment.roles import singles_of
 from p2p_labeldp.privacy import View, account
 from p2p_labeldp.protocol.messages import Closed, Release, Report, Submit
 from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario, replace

@@ -25,9 +25,10 @@ from p2p_labeldp.deployment.dividing import claims_of, rows_of, study_of
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
 from p2p_labeldp.deployment.learning import Known, LearnerPart, Left
-from p2p_labeldp.deployment.parts import SINGLES, Part, singles_of
+from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.passing import PassingPart
 from p2p_labeldp.deployment.results import writer
+from p2p_labeldp.deployment.roles import SINGLES, singles_of
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness_of

@@ -15,7 +15,7 @@ from cryptography import x509
 from p2p_labeldp.deployment.certificates import fingerprint, init_certificates
 from p2p_labeldp.deployment.certified import CertifiedKey, HostSignatures
 from p2p_labeldp.deployment.items import Certificates, Directory, Holder
-from p2p_labeldp.deployment.parts import Shares
+from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
 from p2p_labeldp.mechanisms.mixing import Secrets, secrets_of
 from p2p_labeldp.privacy import Parameters
