@@ -16,7 +16,6 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import msgspec
 import trio
 
 from p2p_labeldp.data.rows import Rows
+from p2p_labeldp.deployment.admission import PROGRAM, SHUNNED, Admission, difference
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.certified import CertifiedKey
 from p2p_labeldp.deployment.enrolment import Desk, serve_enrolment
@@ -60,23 +60,19 @@ from p2p_labeldp.mechanisms.plan import Holder
 from p2p_labeldp.mechanisms.planning import mechanism_of, require_installed
 from p2p_labeldp.network.addresses import EVERYWHERE, format_address, parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
-from p2p_labeldp.network.frames import Barred, Bye, Open, Parting
+from p2p_labeldp.network.frames import Bye, Parting
 from p2p_labeldp.network.relay import Relay
 from p2p_labeldp.network.tls import Transport
-from p2p_labeldp.network.words import plain
 from p2p_labeldp.protocol.beforehand import plan_beforehand, rounds_of
-from p2p_labeldp.protocol.messages import VERSION, Fault, Refused
 from p2p_labeldp.scenario import MECHANISMS, Scenario
 from p2p_labeldp.streams import Purpose
 
-PROGRAM = version_of("p2p-labeldp")
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
 COUNT = 0.5  # seconds between two counts, where they are wanted
 REMIND = 5.0  # seconds after which a node says for whom it still waits
 LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
 BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
 EXACT = "figures about the test examples are exact, and go to every host that asks for the model"
-SHUNNED = "this host was refused too often"
 ERASED = "erased"  # the fact that says where a node resumes whose secrets of rounds are gone
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
 
@@ -136,10 +132,12 @@ class Node:
                 self._mark = msgspec.json.decode(erased, type=Mark)
             self._keys = RoundKeys(state, self._world.disk, self._world.entropy, self._mark)
         self._part = self._make_part(state, place, rows)
+        known = {role: self.journal.fact(f"known {role}", "") for role in self._singles}
+        self._admission = Admission(role, scenario, self._part, self._digest, self._allowed, known)
         self._transport = Transport(
             self.credentials,
-            greeting=self._greet,
-            admit=self._admit,
+            greeting=self._admission.greet,
+            admit=self._admission.admit,
             log=self.log,
             sockets=self._world.sockets,
             chance=self._world.chance,
@@ -147,10 +145,6 @@ class Node:
         )
         self._dialled: dict[str, str] = {}
         self._dropped: set[str] = set()
-        # One coordinator, one learner, one auditor: whoever was first in this run stays it.
-        self._known = {role: self.journal.fact(f"known {role}", "") for role in self._singles}
-        self._met: dict[str, str] = {}  # since the journal was last written
-        self._misfit = ""  # why this node and the coordinator cannot work together
         self._joined = False
         self._patient = patient
         self._late = ""
@@ -176,7 +170,7 @@ class Node:
         for name, mine in (("role", self.role), ("scenario", self._digest), ("seed", seed)):
             its = self.journal.fact(name, mine)
             if its != mine:
-                what = _difference(mine, its) if name == "scenario" else f"another {name}"
+                what = difference(mine, its) if name == "scenario" else f"another {name}"
                 raise RequestError(f"--state {state}: the journal is of a run with {what}; name a new folder")
         if self.role == "coordinator":
             hosts = str(self.scenario.deployment.hosts)
@@ -499,12 +493,12 @@ class Node:
             self._transport.close_peer(key, SHUNNED, Parting.SHUNNED)
         for key in sorted(self._part.late - self._dropped):
             self._dropped.add(key)
-            self._transport.close_peer(key, self._too_late(), Parting.DEALT)
+            self._transport.close_peer(key, self._admission.too_late(), Parting.DEALT)
 
     def _step(self, entries: list[Entry]) -> list[tuple[str, int, bytes]]:
         said: list[tuple[str, int, bytes]] = []
-        while self._met:
-            role, fingerprint = self._met.popitem()
+        while self._admission.met:
+            role, fingerprint = self._admission.met.popitem()
             self.journal.replace_fact(f"known {role}", fingerprint)
         for entry in entries:
             if entry.kind == TAKEN and not self._part.judge(entry.peer, entry.name, len(entry.body)):
@@ -572,8 +566,8 @@ class Node:
             raise RequestError(f"--state {self.journal.path.parent}: {why} that this node has run with")
         if refused is not None and refused.code.final:
             raise RequestError(f"the coordinator refuses this node: {refused.reason}")
-        if self._misfit:
-            raise RequestError(f"this node and the coordinator cannot work together: {self._misfit}")
+        if self._admission.misfit:
+            raise RequestError(f"this node and the coordinator cannot work together: {self._admission.misfit}")
         if now - self._last_seen > limit:
             raise RunError(f"the coordinator stayed away for {limit:g} seconds")
         if now - self._reminded >= REMIND:
@@ -658,69 +652,6 @@ class Node:
         shares = self._part.shares
         hosts = [holder.key for holder in (shares.hosts if shares else ()) if holder.key not in self._part.shunned]
         return [*self._singles[1:], *hosts]
-
-    def _greet(self, peer: Identity) -> tuple[int, str, str]:
-        """What to say first; nothing to a second one of those of whom there is one, though it has a certificate."""
-        if self._known.get(peer.role, "") not in ("", peer.fingerprint):
-            detail = f"the {peer.role} of this run has another certificate"
-            raise Barred(Parting.CERTIFICATE, Fault.MISDIRECTED, detail)
-        return VERSION, self._digest, self._part.run
-
-    def _admit(self, peer: Identity, opening: Open) -> None:
-        """Whether a peer with a valid certificate is one to talk to; its scenario must be ours."""
-        part = self._part
-        disagreement = self._disagreement(peer, opening)
-        if disagreement is not None:
-            # The coordinator refuses this node for the same reason at the same moment; neither hears the other.
-            if peer.role == "coordinator":
-                self._misfit = str(disagreement)
-            raise disagreement
-        if peer.role == self.role and self.role != "users":
-            raise Refused(Fault.MISDIRECTED, f"there is one {self.role}, and this is it")
-        if peer.role != "users":
-            if peer.role not in self._singles:
-                raise Refused(Fault.MISDIRECTED, f"{self.scenario.mechanism.kind} has no {peer.role}")
-            if not self._known[peer.role]:
-                self._known[peer.role] = self._met[peer.role] = peer.fingerprint
-            return
-        if peer.key in part.shunned:
-            raise Barred(Parting.SHUNNED, Fault.MISDIRECTED, SHUNNED)
-        if self.role == "coordinator":
-            if self._allowed is not None and not self._allowed & {peer.name, peer.fingerprint}:
-                detail = f"{peer.name} is not on the coordinator's list of hosts that may join"
-                raise Barred(Parting.NOT_ALLOWED, Fault.MISDIRECTED, detail)
-            if not part.may_join(peer.key):
-                raise Barred(Parting.DEALT, Fault.MISDIRECTED, self._too_late())
-        elif not part.may_join(peer.key):
-            raise Barred(Parting.NO_SHARE, Fault.MISDIRECTED, "this host has no share")
-
-    def _too_late(self) -> str:
-        closed, rounds = self._part.closed, rounds_of(self.scenario)
-        far = f"{closed} of {rounds} rounds are over" if closed else "its first round is under way"
-        return f"shares are dealt already, and this host has none: the study has begun, and {far}"
-
-    def _disagreement(self, peer: Identity, opening: Open) -> Barred | None:
-        """What keeps two nodes from ever working together."""
-        if opening.program != PROGRAM:
-            its = f"p2p-labeldp {plain(opening.program)}" if opening.program else "an older p2p-labeldp"
-            detail = f"{peer.name} runs {its}, and this is p2p-labeldp {PROGRAM}"
-            return Barred(Parting.VERSION, Fault.MALFORMED, detail)
-        if opening.version != VERSION:
-            detail = f"protocol version {opening.version}, but this is {VERSION}"
-            return Barred(Parting.VERSION, Fault.MALFORMED, detail)
-        if opening.digest != self._digest:
-            detail = f"the scenario differs in {_difference(opening.digest, self._digest)}"
-            return Barred(Parting.SCENARIO, Fault.MALFORMED, detail)
-        if opening.run and self._part.run and opening.run != self._part.run:
-            return Barred(Parting.RUN, Fault.MISDIRECTED, f"{peer.name} belongs to another run")
-        return None
-
-
-def _difference(mine: str, its: str) -> str:
-    """The first key in which two lists of digests differ."""
-    ours, theirs = (dict(part.partition("=")[::2] for part in text.split(",")) for text in (mine, its))
-    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from live_deployment import Held, Live, Raw, mail
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.audit.runs import audit_runs
+from p2p_labeldp.deployment.admission import PROGRAM
 from p2p_labeldp.deployment.certificates import init_certificates, renew
 from p2p_labeldp.deployment.items import (
     Begin,
@@ -44,7 +45,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
 )
 from p2p_labeldp.deployment.journal import FILE
-from p2p_labeldp.deployment.node import PROGRAM, Node
+from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.signing import make_request, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run

@@ -17,10 +17,10 @@ from deployment_model import Model
 from live_deployment import Live, free_addresses
 from processes import Machine, fleet
 
+from p2p_labeldp.deployment.admission import PROGRAM
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.dividing import STUDY, divide
 from p2p_labeldp.deployment.health import METRICS, metrics
-from p2p_labeldp.deployment.node import PROGRAM
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.limiter import LineLimiter
 from p2p_labeldp.outlet import Outlet
@@ -190,7 +190,8 @@ def test_another_version_is_refused_by_name_in_the_handshake_and_by_the_journal(
     with fleet(machine, replace(SMALL, deployment__away_limit=5.0), 1, tmp_path / "work") as nodes:
         nodes.start("coordinator")
         nodes.wait_for("coordinator", "listening")
-        nodes.start("users-1", patches={"p2p_labeldp.deployment.node.PROGRAM": "0.1.9"})
+        older = {f"p2p_labeldp.deployment.{module}.PROGRAM": "0.1.9" for module in ("node", "admission")}
+        nodes.start("users-1", patches=older)
         assert nodes.wait("users-1") == {"users-1": 2}
         said = nodes.said("users-1")[-1]["text"]
         assert f"p2p-labeldp {PROGRAM}" in said

@@ -19,12 +19,13 @@ import trio
 
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.rows import Rows
+from p2p_labeldp.deployment.admission import PROGRAM
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.dividing import rows_of, study_of
 from p2p_labeldp.deployment.items import Item, Mail, encode_item
 from p2p_labeldp.deployment.journal import SETTLED, Entry
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.node import PROGRAM, Node
+from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Open, Ping, decode, pack
