@@ -14,6 +14,7 @@ from sentinels import FEATURES, PLACES, STUDY, files_below, found_in, labels_in,
 
 from p2p_labeldp.audit.folder import find
 from p2p_labeldp.cli import main
+from p2p_labeldp.deployment.node import EXACT
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import load_scenario
 
@@ -101,6 +102,7 @@ def test_a_study_that_was_divided_gives_the_data_set_of_run_and_the_model_its_ow
         running.start("coordinator", "learner", "auditor", "users-1", "users-2")
         running.start("users-3", more=("--out", str(tmp_path / "model")))
         running.finish()
+        assert running.heard("learner", "warning", warning=EXACT)
         results = tmp_path / "work" / "learner"
         summary = json.loads(find(results, "summary.json").read_text(encoding="utf-8"))
         assert (summary["noisy_sha256"], summary["accuracy"]) == (expected.noisy_sha256, expected.accuracy)
