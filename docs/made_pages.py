@@ -36,6 +36,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs, which takes a block that has a file's name for a paragraph: the name goes above it."""
+    return re.sub(r"^```(\w+) ([\w./-]+)$", r"`\2`:\n\n```\1", markdown, flags=re.MULTILINE)
+
+
 def moved(text: str) -> str:
     """A file of the project's folder, with its links as they are from here."""
     for there, here in ELSEWHERE.items():

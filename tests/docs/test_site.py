@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browser import CHROMIUM, FAULTS, Browser
 
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]*)\"|<link\b[^>]*\bhref=\"([^\"]*)\"")
@@ -63,3 +64,26 @@ def test_the_home_page_is_the_readme(site: Path) -> None:
     assert 'href="tutorial.html"' in home
     assert 'src="figure.png"' in home
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 600, "README keeps to a screen"
+
+
+def test_no_block_of_code_becomes_a_paragraph(site: Path) -> None:
+    named = [
+        page.stem for page in (ROOT / "docs").glob("*.md") if re.search(r"^```\w+ \S", page.read_text(), re.MULTILINE)
+    ]
+    assert len(named) > 3
+    for page in site.glob("*.html"):
+        assert not re.search(r"<p><code>[^<]*\n[^<]*\n", page.read_text(encoding="utf-8")), page.name
+    for name in named:
+        assert "<pre><code" in (site / f"{name}.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_every_page_fits_a_telephone_and_a_desk(site: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path) as browser:
+        for page in sorted(site.glob("*.html")):
+            tab = browser.open(page, width=390, dark=True)
+            for width in (390, 1280):
+                tab.resize(width)
+                assert tab.evaluate(FAULTS) == [], f"{page.name}, {width} pixels wide"
+            tab.close()

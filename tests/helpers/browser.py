@@ -52,6 +52,29 @@ FAULTS = """(() => {
       if (out > 4) found.push(`text sticks out by ${out.toFixed(0)}: ${text.textContent}`);
     }
   }
+  // Two texts of a drawing on top of each other, by more than a hair; a title is for whoever points at something.
+  for (const drawing of [...document.querySelectorAll("svg")].filter(shown)) {
+    const texts = [...drawing.querySelectorAll("text")].filter((text) => text.textContent && shown(text));
+    const boxes = texts.map((text) => text.getBoundingClientRect());
+    for (let one = 0; one < texts.length; one += 1) {
+      for (let other = one + 1; other < texts.length; other += 1) {
+        const [a, b] = [boxes[one], boxes[other]];
+        const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (wide > 2 && high > 0.3 * Math.min(a.height, b.height)) {
+          found.push(`texts overlap: ${texts[one].textContent} and ${texts[other].textContent}`);
+        }
+      }
+    }
+  }
+  const texts = "h1, h2, h3, p, li, td, th, button, label, figcaption, summary, .tiles *";
+  for (const each of document.querySelectorAll(texts)) {
+    const scrolls = ["auto", "scroll"].includes(getComputedStyle(each).overflowX);
+    const inline = getComputedStyle(each).display === "inline";
+    if (shown(each) && !inline && !scrolls && each.clientWidth > 1 && each.scrollWidth > each.clientWidth + 1) {
+      found.push(`cut: ${each.textContent.trim().slice(0, 60)}`);
+    }
+  }
   // A telephone zooms out where a page is too wide, and innerWidth grows with it; clientWidth does not.
   const { scrollWidth, clientWidth } = document.documentElement;
   if (scrollWidth > clientWidth) found.push(`the page is ${scrollWidth} wide, not ${clientWidth}`);

@@ -14,6 +14,7 @@ import pytest
 from browser import CHROMIUM, Browser, faults_of
 
 from p2p_labeldp import load_scenario, run, write_report
+from p2p_labeldp.cli import main
 from p2p_labeldp.experiments.sweeps import make_plan, sweep
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -46,6 +47,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
             scenario = load_scenario(SHIPPED / "hospital.toml", settings)
             plan = make_plan(scenario, ["mechanism.alpha=0.02,0.3", "learner.correct_flips=true,false"], seeds=2)
             sweep(plan, folder / name, workers=1)
+        elif name == "comparison":
+            words = ["compare", "hospital", "--epsilons", "1", "--mechanisms", "peer_to_peer shuffle uniform_rr"]
+            words += ["--set", "data.users=200", "--set", "clusters.method=kmeans", "--counts", "2,4"]
+            words += ["--trials", "2", "--workers", "1", "--out", str(folder / name)]
+            assert main(words) == 0
+            return folder / name / "report.html"
         else:
             shipped, engine, settings = PAGES[name]
             run(load_scenario(SHIPPED / f"{shipped}.toml", settings), engine=engine, out=folder / name)
@@ -54,17 +61,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     return page
 
 
-@pytest.mark.parametrize("name", [*PAGES, "sweep"])
+@pytest.mark.parametrize("name", [*PAGES, "sweep", "comparison"])
 def test_a_report_is_in_order_on_a_telephone_and_on_a_desk(browser: Browser, pages: object, name: str) -> None:
     path = pages(name)  # type: ignore[operator]
     tab = browser.open(path, width=WIDTHS[0], dark=True)
     try:
         assert faults_of(tab) == []
-        assert tab.evaluate("document.querySelectorAll('figure svg').length") > 2
+        assert tab.evaluate("document.querySelectorAll('figure svg').length") > (name != "comparison") * 2
         tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         assert faults_of(tab) == [], "with its tables open"
-        tab.resize(WIDTHS[1])
-        assert faults_of(tab) == []
+        for width, scheme in ((390, "dark"), (390, "light"), (WIDTHS[1], "light"), (WIDTHS[1], "dark")):
+            tab.resize(width)
+            tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            assert faults_of(tab) == [], f"{width} pixels, {scheme}"
     finally:
         tab.close()
 
@@ -178,6 +187,11 @@ def test_light_dark_and_paper_differ_and_paper_is_always_light(browser: Browser,
         ("<p style='width: 2000px'>wide</p>", "the page is 20"),
         ("<svg width=100 viewBox='0 0 440 90'><text y=40 font-size=13>small</text></svg>", "text of 3.0 pixels: small"),
         ("<svg width=330 viewBox='0 0 330 90'><text x=325 y=40 font-size=13>far</text></svg>", "text sticks out by"),
+        (
+            "<svg width=330 viewBox='0 0 330 90'><text y=40>one</text><text x=9 y=44>two</text></svg>",
+            "overlap: one and two",
+        ),
+        ("<button style='width: 20px; overflow: hidden'>Nevertheless</button>", "cut: Nevertheless"),
     ],
 )
 @pytest.mark.parametrize("width", WIDTHS)
