@@ -244,7 +244,10 @@ class Assembly:
         self._overdue.add(self.attempt)
         if self.stage == COMMITTING:
             missing = sorted(self._waiting)
-            self._name_them(f"{_count(missing)} did not commit")
+            if self.attempt and not self._commitments:
+                self._name_them("nobody takes part in another attempt; in the one before a relay may have released")
+            else:
+                self._name_them(f"{_count(missing)} did not commit")
             self._left_out |= self._waiting
             self._waiting.clear()
             return self._commit_all()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,8 +20,8 @@ from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Drawn, Go, Unlock
+from p2p_labeldp.privacy import Parameters, View
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Assignment, Batch, Drawn, Go, Unlock
 from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
@@ -132,6 +135,41 @@ def test_what_a_large_attempt_takes_is_no_reason_to_shun_a_host() -> None:
     part._scenario = replace(SCENARIO, clusters__minimum_size=8, mechanism__relays=relays)
     part.directory = Directory("", 0.0, users, 1, 2, [])
     assert part.allowance > a_user * users
+
+
+# Whoever is gone
+
+
+@pytest.mark.parametrize(
+    ("host", "every"), [(2, 18), pytest.param(2, 6, marks=pytest.mark.slow), pytest.param(0, 6, marks=pytest.mark.slow)]
+)
+def test_a_host_that_is_lost_at_any_moment_leaves_no_cluster_half_open(host: int, every: int) -> None:
+    """The others go on without its users, or the cluster stops. No label is opened twice, and where somebody was there
+    for a while the flips alone are stated."""
+    scenario = replace(SCENARIO, mechanism__rounds=1)
+    flips, ways = math.log(0.7 / 0.3), Counter[str]()
+    for steps in itertools.count(0, every):
+        model = Model(scenario, 3, 1)
+        for name in model.hosts:
+            model.deliver(name, "coordinator")
+        if not all(model.step() for _ in range(steps)):
+            break
+        model.away.add(model.hosts[host])
+        model.run()
+        there = [part for name, part in model.parts.items() if name not in model.away]
+        while not all(part.over for part in there):
+            model.expire_round()
+            model.run()
+        outcome, mail = model.results[-1][0], mail_of(model)
+        opened = {each.message.attempt for each in mail if type(each.message) in (Unlock, Drawn)}
+        assert len(opened) <= 1
+        counts = outcome.outcomes[0]
+        assert counts["reported"] + counts["dropped"] + counts["abstained"] >= USERS - len(outcome.missing)
+        assigned = any(type(each.message) is Assignment and each.receiver in outcome.missing for each in mail)
+        stated = model.summary().privacy[View.LEARNER].epsilon
+        assert (stated > 0.99 * flips) == assigned
+        ways["stopped" if outcome.stopped else "smaller" if outcome.missing else "whole"] += 1
+    assert set(ways) == {"stopped", "smaller", "whole"}
 
 
 # Whoever misbehaves
