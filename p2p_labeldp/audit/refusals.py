@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 
 from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import BY_KIND, KINDS
+from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS
 from p2p_labeldp.scenario import Network
 
 Route = tuple[int, int, str]
@@ -36,7 +36,7 @@ def refused_positions(
     named = {_refused_route(event) for event in events if _names_a_message(event)}
     story: list[Event] = []  # the refusals, and every message that one of them may be about
     begun: dict[int, list[float]] = defaultdict(list)
-    heard: set[tuple[Route, int]] = set()
+    heard: set[tuple[Route, tuple[int, ...]]] = set()
     for event in events:
         route = (event.sender, event.receiver, event.kind)
         if any(type(part) not in (int, str) for part in route) or type(event.time) is not float:
@@ -49,9 +49,9 @@ def refused_positions(
         if event.kind in _COUNTERPARTS:
             back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
             if back in named:
-                heard.add((back, _round(event)))
+                heard.add((back, _about(event)))
     waiting: dict[Route, list[Event]] = defaultdict(list)
-    seen: set[tuple[Route, int]] = set()
+    seen: set[tuple[Route, tuple[int, ...]]] = set()
     surplus: set[int] = set()
     refused: dict[int, str] = {}
     wrong: list[Violation] = []
@@ -59,9 +59,9 @@ def refused_positions(
         if not _names_a_message(event):
             route = (event.sender, event.receiver, event.kind)
             waiting[route].append(event)
-            if (route, _round(event)) in seen:
+            if (route, _about(event)) in seen:
                 surplus.add(event.position)
-            seen.add((route, _round(event)))
+            seen.add((route, _about(event)))
             continue
         route = _refused_route(event)
         candidates = waiting[route]
@@ -69,6 +69,8 @@ def refused_positions(
             detail = f"{event}: names no message that was sent"
             wrong.append(Violation("refusals", event.position, detail, event.sender, cause_of=route[0]))
             continue
+        if network is None and event.sender == HOST:
+            continue  # one of a deployment's hosts, to all of which it went: others may have taken it
         if network is not None:
             timely = [m for m in candidates if _comes_up(m, event.time, begun[event.sender], network)]
             if not timely:
@@ -76,7 +78,7 @@ def refused_positions(
                     Violation("timing", event.position, f"{event}: left when nothing it refuses arrived", event.sender)
                 )
             candidates = timely or candidates
-        idle = [m for m in candidates if (route, _round(m)) not in heard and not _counted(m, reports)] or candidates
+        idle = [m for m in candidates if (route, _about(m)) not in heard and not _counted(m, reports)] or candidates
         chosen = ([m for m in idle if m.position in surplus] or idle[:1])[-1]
         waiting[route].remove(chosen)
         refused[chosen.position] = event.fields[2]
@@ -96,11 +98,14 @@ def _refused_route(refusal: Event) -> Route:
     return about, refusal.sender, kind
 
 
-def _round(event: Event) -> int:
-    """The round that a message is about, -1 where it is about none."""
-    if KINDS.get(event.kind, ())[:1] == ("round",) and event.fields and type(event.fields[0]) is int:
-        return int(event.fields[0])
-    return -1
+_ABOUT = ("round", "cluster", "attempt", "step", "first")
+"""Fields that tell messages of one route apart."""
+
+
+def _about(event: Event) -> tuple[int, ...]:
+    """What a message is about: the round, and in the mixed exchange the attempt, the batch and the part of it."""
+    fields = zip(KINDS.get(event.kind, ()), event.fields, strict=False)
+    return tuple(value for name, value in fields if name in _ABOUT and type(value) is int)
 
 
 def _counted(message: Event, reports: Collection[tuple[int, int, int]]) -> bool:

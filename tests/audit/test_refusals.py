@@ -6,7 +6,7 @@ from typing import Any
 
 from p2p_labeldp.audit.refusals import refused_positions
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, LEARNER
+from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, HOST, LEARNER
 from p2p_labeldp.scenario import Network
 
 LATE, AGAIN = ("out_of_order", "too late"), ("duplicate", "once is enough")
@@ -83,3 +83,17 @@ def test_a_refusal_refuses_one_message_that_stands_before_it() -> None:
 
 def test_bytes_that_are_no_message_are_not_looked_for() -> None:
     assert refused((2, AUDITOR, "refusal", 1, "frame", "malformed", "not MessagePack")) == {}
+
+
+def test_a_message_of_another_attempt_repeats_nothing() -> None:
+    """What came too late is the oldest, though a newer one of the same round was taken."""
+    gos = [(1, 2, "go", 0, attempt, b"digest", b"shown", b"signature") for attempt in (0, 1)]
+    assert refused(*gos, (2, AUDITOR, "refusal", 1, "go", *LATE)) == {0: "out_of_order"}
+    assert refused(*gos, gos[1], (2, AUDITOR, "refusal", 1, "go", *AGAIN)) == {2: "duplicate"}
+
+
+def test_what_one_host_of_a_deployment_refuses_others_may_have_taken() -> None:
+    batch = (3, HOST, "batch", 0, 0, 0, 3, 0, [b"packet"], b"signature")
+    refusal = (HOST, AUDITOR, "refusal", 3, "batch", *LATE)
+    assert refused(batch, refusal, refusal) == {}
+    assert refused(batch, refusal, network=Network(latency=1.0)) == {0: "out_of_order"}
