@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from deployment_model import Model
-from small import TWO_LABELS, sixty
+from small import ONE_CLUSTER, TWO_LABELS, sixty
 
 from p2p_labeldp.adversaries.game import CONFIDENCE, clopper_pearson, reconstruct
+from p2p_labeldp.adversaries.suspects import suspects
+from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.cli import main
@@ -28,7 +30,7 @@ from p2p_labeldp.experiments.attacked import measure_attacks
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.privacy import View
-from p2p_labeldp.scenario import Scenario, parse_scenario
+from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 DIGITS = """
 [data]
@@ -258,3 +260,27 @@ def test_hosts_cut_off_and_killed_change_nothing_in_what_comes_of_it(tmp_path: P
     idle = [warning for warning in summary.warnings if "never fired" in warning]
     assert sum(count == 0 for count in counts.values()) == len(idle)
     assert np.all([count <= 1 for count in counts.values()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("way", "words"), [("drop", "waited for"), ("equivocate", "caught, signed by her"), ("early", "")]
+)
+def test_processes_with_crooked_relays_open_nothing_or_draw_as_ever(way: str, words: str, tmp_path: Path) -> None:
+    """Over TLS, with certificates and real packets: everyone but the victim is crooked when she relays."""
+    entry = f'[[adversaries]]\nkind = "crooked_relays"\nusers = {[*range(1, 24)]}\nway = "{way}"\n'
+    settings = [
+        "data.users=24", "mechanism.exchange=mixed", "mechanism.relays=3", "network.round_limit=12",
+    ]  # fmt: skip
+    scenario = parse_scenario(f"{ONE_CLUSTER}\n{entry}", "crooked", settings, 5)
+    summary = deploy(scenario, hosts=3, out=tmp_path / "run")
+    (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
+    assert found.violations == []
+    if way == "early":
+        honest = run(replace(scenario, adversaries=()), engine="vectorized").summary
+        assert summary.noisy_sha256 == honest.noisy_sha256
+        assert found.explained["crooked_relays"]["nothing_opened_early"] > 0
+    else:
+        assert summary.reports == 0
+        assert not summary.messages_by_kind.keys() & {"unlock", "reveal", "drawn"}
+        assert any(words in warning for warning in summary.warnings)
