@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deployment_model import Model
 from processes import Fleet, Machine, fleet
 from sentinels import FEATURES, PLACES, STUDY, files_below, found_in, labels_in, memory_of, own, planted
 
 from p2p_labeldp.audit.folder import find
 from p2p_labeldp.cli import main
+from p2p_labeldp.data import load
 from p2p_labeldp.deployment.node import EXACT
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.scenario import load_scenario
+from p2p_labeldp.scenario import load_scenario, parse_scenario
 
 HOSTS, EACH = 3, 20
 
@@ -90,6 +92,25 @@ def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_r
     for name in ("learner", "coordinator"):
         assert found_in(files_below(work / "state" / name), labels) == everyones
     assert found_in(files_below(work / "learner"), labels) == set(), "results hold nobody's row"
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_features_reach_coordinator_and_learner_alone_unless_hosts_check_their_assignment(checks: bool) -> None:
+    """Then they get the centres of all cells, and that of a cell of one user is her row, as docs/deployment.md says."""
+    toml = (
+        '[coins]\nseed = 0\n[data]\nname = "synthetic"\nusers = 40\n[clusters]\ncount = 5\nminimum_size = 5\n'
+        f"[mechanism]\nalpha = 0.2\n[defences]\ncheck_assignment = {str(checks).lower()}\n"
+    )
+    scenario = parse_scenario(toml)
+    dataset = load(scenario.data, 0)
+    dataset.features[0] = 50.125, 60.25  # far from everyone else, at the first host
+    model = Model(scenario, 2, dataset=dataset)
+    model.run()
+    row = dataset.features[0].astype("<f4").tobytes()
+    own, other = model.hosts
+    told = {pair for pair, items in model.streams.items() for _, body in items if row in body}
+    centres = {("coordinator", own), ("coordinator", other)} if checks else set()
+    assert told == {(own, "coordinator"), (own, "learner")} | centres
 
 
 def test_a_study_that_was_divided_gives_the_data_set_of_run_and_the_model_its_own_accuracy(
