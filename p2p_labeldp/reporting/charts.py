@@ -331,9 +331,11 @@ def strips(
     edges: Sequence[float],
     rows: Sequence[tuple[str, Sequence[int]]],
     across: str,
+    *,
+    whole: bool = False,
 ) -> Markup:
     """One flat histogram for each name, over one axis, each on a scale of its own with its largest count."""
-    xs = Scale(edges[0], edges[-1], 8.0, WIDTH - 12.0)
+    xs = Scale(edges[0], edges[-1], 8.0, WIDTH - 12.0, whole=whole)
     parts: list[Markup] = []
     y = TOP
     for place, (label, counts) in enumerate(rows):

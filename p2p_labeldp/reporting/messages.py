@@ -63,7 +63,7 @@ def _over_time(recorded: Recorded, traffic: Traffic) -> Figure:
     if not traffic.complete:
         caption += f" The first {len(traffic):,} of {recorded.summary.messages:,} messages."
     told = "; ".join(f"{kind}: {sum(counts):,}, at most {max(counts):,} at once" for kind, counts in rows)
-    chart = strips("time-chart", "Messages over time", told, found.edges, rows, across)
+    chart = strips("time-chart", "Messages over time", told, found.edges, rows, across, whole=found.by_number)
     wide = found.edges[1] - found.edges[0]
     cells = []
     for kind, counts in rows:

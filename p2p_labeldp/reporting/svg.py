@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 WIDTH = 440
 STYLES = 10
 """How many series can be told apart: the style sheet has so many colours and dashes."""
+MOST_DIGITS = 12  # of a number beside an axis
 GLYPH = 7.2
 """About the width of a character of text."""
 
@@ -99,6 +100,8 @@ class Scale:
     start: float
     end: float
     log: bool = False
+    whole: bool = False
+    """Of what is counted: between two numbers there is nothing to mark."""
 
     def __call__(self, value: float) -> float:
         low, high, value = (self._at(each) for each in (self.low, self.high, value))
@@ -115,7 +118,15 @@ class Scale:
             step = max(1, math.ceil((last - first + 1) / most))
             found = [(10.0**power, power_of_ten(power)) for power in range(last, first - 1, -step)]
             return found or [(self.high, f"{self.high:.3g}")]
-        return [(value, number(value)) for value in round_values(self.low, self.high, most)]
+        values = round_values(self.low, self.high, most)
+        if self.whole:
+            values = [value for value in values if value == int(value)]
+        words = [number(value) for value in values]
+        digits = 0
+        while len(set(words)) < len(words) and digits < MOST_DIGITS:  # far from 0 and close together
+            digits += 1
+            words = [f"{value:,.{digits}f}" for value in values]
+        return list(zip(values, words, strict=True))
 
 
 def round_values(low: float, high: float, most: int) -> list[float]:

@@ -106,6 +106,27 @@ def test_ticks_are_few_round_and_inside(low: float, span: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (1000.0, 1001.0, ["1,000.0", "1,000.2", "1,000.4", "1,000.6", "1,000.8", "1,001.0"]),
+        (0.0, 1.0, ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        (0.123456, 0.123459, None),
+    ],
+)
+def test_ticks_differ_in_words_too(low: float, high: float, words: list[str] | None) -> None:
+    found = [said for _, said in svg.Scale(low, high, 0.0, 100.0).ticks()]
+    assert len(set(found)) == len(found) > 2
+    assert words is None or found == words
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 12, 1000])
+def test_ticks_of_counts_are_whole(count: int) -> None:
+    ticks = svg.Scale(0.0, float(count), 0.0, 100.0, whole=True).ticks()
+    assert all(value == int(value) and words == f"{int(value):,}" for value, words in ticks)
+    assert ticks
+
+
+@pytest.mark.parametrize(
     ("value", "words"), [(0, "0"), (1234567, "1,234,567"), (0.25, "0.25"), (1e-7, "1e-07"), (12, "12"), (3e10, "3e+10")]
 )
 def test_numbers_are_written_as_people_write_them(value: float, words: str) -> None:
