@@ -12,8 +12,8 @@ find what they were sent in a list at their next step.
 
 CPU time of a process for each, best of several taken in turn; ratios are to the bare loop. What is not installed is
 left out, with a line that says so: ``pip install simpy mesa``. gossipy (on PyPI gossipy-dfl, 0.0.1) is
-not among them: it was read, not run. It needs torch, and its nodes send the models that they train in rounds of a
-simulator; there is no place for a question to one peer and an answer from her.
+not among them: it was read, not run. It needs torch, and its nodes send each other the models that they train: a pull
+is answered with a model. To carry our messages one would replace both what a node sends and what it does with it.
 
 ``--accounts`` asks others for an epsilon wherever they answer the same question. dp-accounting knows randomized
 response and its composition, which is a cluster of one user who flips anew in every round. The clones of Feldman,
