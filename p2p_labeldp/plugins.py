@@ -40,7 +40,7 @@ from p2p_labeldp.protocol.messages import Answer, Ask, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, Entry, Examples, Reads
 from p2p_labeldp.scenario.entries import SomeUsers
-from p2p_labeldp.scenario.outside import GROUP, VARIABLE, add_adversary, add_data_set, add_mechanism, add_model
+from p2p_labeldp.scenario.extensions import GROUP, VARIABLE, add_adversary, add_data_set, add_mechanism, add_model
 from p2p_labeldp.scenario.rules import Number, OneOf, Switch, Text, Whole, key
 from p2p_labeldp.streams import KeyedStream, Purpose
 

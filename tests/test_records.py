@@ -35,7 +35,7 @@ from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees
 from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS, PARTIES, VERSION, Fault
-from p2p_labeldp.reporting import drawn, privacy, words
+from p2p_labeldp.reporting import privacy, styles, words
 from p2p_labeldp.runs.execute import RUNS
 from p2p_labeldp.runs.stated import METHODS
 from p2p_labeldp.runs.summary import Curve
@@ -110,7 +110,7 @@ def test_every_plan_states_what_it_spends_and_its_record_says_whom_it_trusts(kin
 
 
 def test_figures_know_every_mechanism() -> None:
-    assert_complete({kind: drawn.drawn(kind) for kind in drawn.kinds()}, {*MECHANISMS, AS_PRINTED})
+    assert_complete({kind: styles.style_of(kind) for kind in styles.kinds()}, {*MECHANISMS, AS_PRINTED})
 
 
 def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol() -> None:

@@ -42,7 +42,7 @@ from p2p_labeldp.cli import (
 from p2p_labeldp.cli import next as next_
 from p2p_labeldp.cli.plugging import with_plugins
 from p2p_labeldp.errors import CheckError, RequestError, RunError
-from p2p_labeldp.outlet import say_last
+from p2p_labeldp.stderr import say_last
 from p2p_labeldp.systems import ignore_interrupts, interrupt
 
 _INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt with

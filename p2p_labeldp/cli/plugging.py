@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.scenario.outside import GROUP, VARIABLE
+from p2p_labeldp.scenario.extensions import GROUP, VARIABLE
 
 Plugins = Annotated[
     list[Path] | None,

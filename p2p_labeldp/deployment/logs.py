@@ -14,7 +14,7 @@ import time
 from datetime import UTC, datetime
 from typing import TextIO
 
-from p2p_labeldp.outlet import standard_error
+from p2p_labeldp.stderr import standard_error
 
 FACTS = frozenset(
     {

@@ -43,8 +43,8 @@ from p2p_labeldp.deployment.journal import (
     JournaledCoins,
 )
 from p2p_labeldp.deployment.logs import Logger
+from p2p_labeldp.deployment.outputs import files_writer, prepare_place, trace_writer
 from p2p_labeldp.deployment.parts import Part
-from p2p_labeldp.deployment.places import files_writer, prepare_place, trace_writer
 from p2p_labeldp.deployment.roles import (
     SINGLES,
     gatherer_of,
@@ -199,11 +199,11 @@ class Node:
             self._require_same_rows(state, rows)
         plan = plan_beforehand(scenario, len(scenario.data.schema.classes))
         if self.role in ("curator", "shuffler"):
-            from p2p_labeldp.deployment.passing import PassingPart
+            from p2p_labeldp.deployment.intermediary import IntermediaryPart
 
             root = bytes.fromhex(self.journal.fact(PASSING, self._world.entropy(32).hex()))
             randomness = randomness_of(scenario.coins, Purpose.CURATOR, ExpandedEntropy(root))
-            return PassingPart(key, self.log, scenario, plan, randomness)
+            return IntermediaryPart(key, self.log, scenario, plan, randomness)
         if self.role == "learner":
             from p2p_labeldp.deployment.learning import LearnerPart
             from p2p_labeldp.deployment.results import writer

@@ -24,7 +24,7 @@ from p2p_labeldp.deployment.disk import Disk
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.learning import Known, Left, Write
 from p2p_labeldp.deployment.misbehaving import assignments_of
-from p2p_labeldp.deployment.places import named
+from p2p_labeldp.deployment.outputs import named
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.learning import Model
 from p2p_labeldp.learning.model_file import FILE as MODEL

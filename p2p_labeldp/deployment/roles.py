@@ -7,7 +7,7 @@ from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, CURATOR, LEARNER, SHUFFLER
 from p2p_labeldp.scenario import Scenario
-from p2p_labeldp.scenario.outside import added
+from p2p_labeldp.scenario.extensions import added
 
 SINGLES = {
     "coordinator": COORDINATOR,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from p2p_labeldp.deployment.certificates import replace_file
-from p2p_labeldp.deployment.places import RUN
+from p2p_labeldp.deployment.outputs import RUN
 from p2p_labeldp.errors import RequestError
 
 OVER = "over"

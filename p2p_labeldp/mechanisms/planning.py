@@ -11,7 +11,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.scenario import MECHANISMS
-from p2p_labeldp.scenario.outside import added
+from p2p_labeldp.scenario.extensions import added
 
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 700.0  # beyond, 1 - lambda or e^epsilon leaves what float64 can tell
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
-from p2p_labeldp.reporting.drawn import drawn
 from p2p_labeldp.reporting.saving import save_both
+from p2p_labeldp.reporting.styles import style_of
 from p2p_labeldp.reporting.sweeps import estimate, show_deltas
 
 STYLES = ("-", "--", "-.", ":")
@@ -101,9 +101,9 @@ def curve_label(mine: Sequence[Point], *, with_epsilon: bool) -> str:
         name += f", epsilon {first.epsilon:g}"
     if kind == AS_PRINTED:
         costs = max(point.spent / point.epsilon for point in mine)
-        return f"{name}: costs {costs:.2g} times the epsilon it names; trusts {drawn(kind).trust}"
+        return f"{name}: costs {costs:.2g} times the epsilon it names; trusts {style_of(kind).trust}"
     deltas = sorted({point.delta for point in mine})
-    return f"{name}: trusts {drawn(kind).trust}; delta {show_deltas(deltas)}"
+    return f"{name}: trusts {style_of(kind).trust}; delta {show_deltas(deltas)}"
 
 
 def caption(panel: Panel) -> str:
@@ -139,7 +139,7 @@ def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     used: dict[str, int] = {}
     for mine in panel.lines().values():
         kind = mine[0].kind
-        look = drawn(kind)
+        look = style_of(kind)
         style = STYLES[used.setdefault(kind, 0) % len(STYLES)]
         used[kind] += 1
         by_place: dict[float, list[Point]] = {}

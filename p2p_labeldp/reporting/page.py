@@ -16,7 +16,7 @@ from typing import Any
 from p2p_labeldp.audit.folder import PRIVATE, TRACE, find
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.reporting.blocks import Page
-from p2p_labeldp.reporting.drawn import style_sheet
+from p2p_labeldp.reporting.styles import style_sheet
 
 REPORT = "report.html"
 SWEEP = "sweep.jsonl"

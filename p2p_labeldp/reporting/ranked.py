@@ -11,7 +11,6 @@ from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.privacy.numbers import rounded_up
 from p2p_labeldp.reporting.blocks import Block, Cell, Choice, Chooser, Figure, Note, Ranked, RankedRow, Section, Text
 from p2p_labeldp.reporting.charts import Axis, Line, line_chart
-from p2p_labeldp.reporting.drawn import drawn, kinds
 from p2p_labeldp.reporting.ranking import (
     HOW_RANKED,
     METRIC_NAMES,
@@ -23,6 +22,7 @@ from p2p_labeldp.reporting.ranking import (
     verdict,
     with_half,
 )
+from p2p_labeldp.reporting.styles import kinds, style_of
 from p2p_labeldp.reporting.svg import Scale, element, line
 from p2p_labeldp.reporting.sweeps import Estimate
 
@@ -181,6 +181,6 @@ def _chart(ranking: Ranking, name: str) -> Figure:
     caption += " Mechanisms at “any” do not use clusters." if ignoring else ""
     best = ranking.best
     caption += "" if best is None else f" The best one: {best.name}."
-    trust = sorted({(drawn(entry.kind).trust, entry.kind) for entry in ranking.entries})
+    trust = sorted({(style_of(entry.kind).trust, entry.kind) for entry in ranking.entries})
     caption += " Trust: " + "; ".join(f"{kind}: {words}" for words, kind in trust) + "."
     return Figure(title, drawing, caption)

@@ -20,7 +20,7 @@ import scipy
 
 from p2p_labeldp.experiments.compare import COUNT, EPSILON, Point, points
 from p2p_labeldp.experiments.sweeps import Sweep
-from p2p_labeldp.reporting.drawn import drawn
+from p2p_labeldp.reporting.styles import style_of
 from p2p_labeldp.reporting.sweeps import CONFIDENCE, SHARES, Estimate, budget_note, estimate, show
 from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
 
@@ -195,7 +195,7 @@ def _entry(
         others=", ".join(f"{key} {show(named[key])}" for key in others if named[key] is not None),
         spent=max(point.spent for point in stated),
         delta=max(point.delta for point in stated),
-        trusts=drawn(kind).trusts,
+        trusts=style_of(kind).trusts,
         score=score,
         rank=rank,
         behind=behind,
@@ -246,7 +246,7 @@ def verdict(ranking: Ranking) -> str:
 
 def best_by_trust(ranking: Ranking) -> str:
     """What to take for whom one trusts: often the question behind the question."""
-    said = [f"{drawn(each.kind).trust}: {each.name} ({each.score.mean:.3f})" for each in ranking.by_trust()]
+    said = [f"{style_of(each.kind).trust}: {each.name} ({each.score.mean:.3f})" for each in ranking.by_trust()]
     return f"Best for each trusted party: {'; '.join(said)}."
 
 

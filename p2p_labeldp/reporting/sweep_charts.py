@@ -10,7 +10,7 @@ from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.privacy.numbers import rounded_up
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Section, Table, Text
 from p2p_labeldp.reporting.charts import Axis, Line, line_chart
-from p2p_labeldp.reporting.drawn import kinds
+from p2p_labeldp.reporting.styles import kinds
 from p2p_labeldp.reporting.svg import STYLES, number
 from p2p_labeldp.reporting.sweeps import (
     CONFIDENCE,

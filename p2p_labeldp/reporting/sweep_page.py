@@ -13,8 +13,8 @@ from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.ranked import ranking_section
-from p2p_labeldp.reporting.sweep_again import again
 from p2p_labeldp.reporting.sweep_charts import charts, shown_number, shown_up
+from p2p_labeldp.reporting.sweep_repeat import again
 from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, largest_stated, of_runs, show, show_deltas
 from p2p_labeldp.runs.stated import METHODS
 from p2p_labeldp.scenario import Scenario, documentation, parse_scenario

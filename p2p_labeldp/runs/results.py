@@ -25,7 +25,7 @@ from p2p_labeldp.runs.model_card import model_card
 from p2p_labeldp.runs.resolve import Resolved
 from p2p_labeldp.runs.summary import Fault, Sizes, Summary
 from p2p_labeldp.scenario import Scenario
-from p2p_labeldp.scenario.outside import added
+from p2p_labeldp.scenario.extensions import added
 from p2p_labeldp.streams import Purpose
 
 PACKAGES = ("p2p-labeldp", "numpy", "scipy", "scikit-learn", "trio", "msgspec", "msgpack")

@@ -23,8 +23,8 @@ from p2p_labeldp.deployment.dividing import STUDY, divide
 from p2p_labeldp.deployment.health import METRICS, metrics
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.limiter import LineLimiter
-from p2p_labeldp.outlet import Outlet
 from p2p_labeldp.scenario import parse_scenario, replace
+from p2p_labeldp.stderr import Outlet
 
 PATIENCE = 60.0
 SMALL = parse_scenario("""

@@ -31,7 +31,7 @@ from p2p_labeldp.experiments.sweeps import Sweep, sweep
 from p2p_labeldp.experiments.sweeps.tables import ROWS
 from p2p_labeldp.privacy import View
 from p2p_labeldp.reporting.comparison import Panel, caption, curve_label, draw_panel
-from p2p_labeldp.reporting.drawn import LEAST_CONTRAST, PAPER, contrast, drawn, kinds
+from p2p_labeldp.reporting.styles import LEAST_CONTRAST, PAPER, contrast, kinds, style_of
 from p2p_labeldp.scenario import MECHANISMS, parse_scenario
 
 TEXT = """
@@ -275,7 +275,7 @@ def test_the_caption_and_the_legend_say_what_a_reader_needs(whole: Sweep) -> Non
 def test_every_mechanism_has_a_colour_of_its_own() -> None:
     assert set(kinds()) == {*MECHANISMS, AS_PRINTED}
     for ground in PAPER:
-        colours = {drawn(kind).on(ground) for kind in kinds()}
+        colours = {style_of(kind).on(ground) for kind in kinds()}
         assert len(colours) == len(kinds())
         assert min(contrast(colour, PAPER[ground]) for colour in colours) >= LEAST_CONTRAST
 

@@ -22,11 +22,11 @@ from p2p_labeldp.deployment.auditing import AuditorPart
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.disk import RealDisk
 from p2p_labeldp.deployment.dividing import claims_of, rows_of, study_of
+from p2p_labeldp.deployment.intermediary import IntermediaryPart
 from p2p_labeldp.deployment.items import Directory, Facts
 from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
 from p2p_labeldp.deployment.learning import Known, LearnerPart, Left
 from p2p_labeldp.deployment.parts import Part
-from p2p_labeldp.deployment.passing import PassingPart
 from p2p_labeldp.deployment.results import writer
 from p2p_labeldp.deployment.roles import SINGLES, singles_of
 from p2p_labeldp.deployment.users import UsersPart
@@ -105,7 +105,7 @@ class Model:
         if name in SINGLES:
             coins = self.scenario.settled().coins
             randomness = randomness_of(coins, Purpose.CURATOR, ExpandedEntropy(b"a root of randomness"))
-            return PassingPart(name, log, self.scenario, self._plan(), randomness)
+            return IntermediaryPart(name, log, self.scenario, self._plan(), randomness)
         return self.make_users(name, log, UsersPart)
 
     def make_users(self, name: str, log: Any, kind: type[UsersPart]) -> UsersPart:

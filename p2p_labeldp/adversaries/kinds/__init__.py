@@ -6,7 +6,7 @@ import importlib
 
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.scenario import ADVERSARIES, Entry
-from p2p_labeldp.scenario.outside import added
+from p2p_labeldp.scenario.extensions import added
 
 
 def adversary_of(entry: Entry) -> Adversary:

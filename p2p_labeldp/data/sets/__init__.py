@@ -7,7 +7,7 @@ import importlib
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import DATA_SETS
-from p2p_labeldp.scenario.outside import added
+from p2p_labeldp.scenario.extensions import added
 
 
 def data_set_of(name: str) -> DataSet:

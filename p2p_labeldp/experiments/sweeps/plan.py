@@ -22,7 +22,7 @@ import numpy as np
 
 from p2p_labeldp.adversaries.install import refuse_misbehaviour
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.experiments.sweeps.idle import why_idle
+from p2p_labeldp.experiments.sweeps.ineffective import why_idle
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import require_installed
 from p2p_labeldp.scenario import ENGINES, Engine, Hosting, Scenario, check_override, parse_scenario

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 
 from p2p_labeldp.learning.model import LearnerModel
-from p2p_labeldp.learning.models.outside import tried
+from p2p_labeldp.learning.models.plugged import tried
 from p2p_labeldp.scenario import MODELS, Learner
-from p2p_labeldp.scenario.outside import added
+from p2p_labeldp.scenario.extensions import added
 
 
 def model_of(name: str) -> LearnerModel:

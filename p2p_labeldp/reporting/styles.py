@@ -18,7 +18,7 @@ LEAST_CONTRAST = 3.0
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Style:
     """How a mechanism looks in figures."""
 
     colour: str
@@ -42,15 +42,15 @@ class Drawn:
         raise AssertionError("black and white can be seen")
 
 
-_AS_PRINTED = Drawn("#8c564b", "*", "a curator")
+_AS_PRINTED = Style("#8c564b", "*", "a curator")
 
 
-def drawn(kind: str) -> Drawn:
+def style_of(kind: str) -> Style:
     """Of a ``mechanism.kind``, or of the paper's setting as printed."""
     if kind == AS_PRINTED:
         return _AS_PRINTED
     record = mechanism_of(kind)
-    return Drawn(record.colour, record.marker, record.trusts, record.trusted)
+    return Style(record.colour, record.marker, record.trusts, record.trusted)
 
 
 def kinds() -> tuple[str, ...]:
@@ -61,8 +61,8 @@ def kinds() -> tuple[str, ...]:
 def style_sheet() -> str:
     """A class for each mechanism, on light and dark grounds."""
     names = {kind: f"k-{kind}" for kind in kinds()}
-    light = "".join(f" --{name}: {drawn(kind).on('light')};" for kind, name in names.items())
-    dark = "".join(f" --{name}: {drawn(kind).on('dark')};" for kind, name in names.items())
+    light = "".join(f" --{name}: {style_of(kind).on('light')};" for kind, name in names.items())
+    dark = "".join(f" --{name}: {style_of(kind).on('dark')};" for kind, name in names.items())
     rules = "".join(
         f"svg .{name} {{ stroke: var(--{name}); }} "
         f"svg .dot.{name}, svg .band.{name}, svg .bar.{name} {{ fill: var(--{name}); }}\n"

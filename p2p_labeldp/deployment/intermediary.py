@@ -30,7 +30,7 @@ from p2p_labeldp.scenario import Scenario
 Labels = NDArray[np.int64]
 
 
-class PassingPart(Part):
+class IntermediaryPart(Part):
     def __init__(self, key: str, log: Log, scenario: Scenario, plan: Plan, randomness: Randomness) -> None:
         super().__init__(key, log, scenario)
         assert plan.work is not None, f"{plan.kind} has no such node"

@@ -8,7 +8,7 @@ import pytest
 
 from p2p_labeldp.audit.folder import TRACE
 from p2p_labeldp.deployment.disk import RealDisk
-from p2p_labeldp.deployment.places import prepare_place, trace_writer
+from p2p_labeldp.deployment.outputs import prepare_place, trace_writer
 from p2p_labeldp.errors import RequestError, RunError
 
 
