@@ -27,19 +27,19 @@ from p2p_labeldp.scenario import (
     Scenario,
     documentation,
     entry_documentation,
-    outside,
+    extensions,
     parse_scenario,
 )
 
 Command = Callable[..., tuple[int, str, str]]
 EXAMPLE = Path(__file__).parent / "plugin_example" / "p2p_labeldp_example.py"
-REGISTRIES = (ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, outside._ADDED, ATTACKS, plugins._loaded)
+REGISTRIES = (ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, extensions._ADDED, ATTACKS, plugins._loaded)
 
 
 @pytest.fixture(autouse=True)
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Other tests know nothing of what these load."""
-    monkeypatch.setenv(outside.VARIABLE, "")
+    monkeypatch.setenv(extensions.VARIABLE, "")
     before = [dict(registry) for registry in REGISTRIES]  # type: ignore[call-overload]
     modules = set(sys.modules)
     yield
@@ -88,9 +88,9 @@ def test_a_role_that_misbehaves_leaves_the_flips_alone(small: Callable[..., Scen
 def test_a_role_that_does_not_say_that_flips_hold_leaves_nothing(
     small: Callable[..., Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = outside._ADDED["adversary", "hesitant"].record
+    record = extensions._ADDED["adversary", "hesitant"].record
     careless = plugins.Adversary(record.measured, replaces=record.replaces)
-    monkeypatch.setitem(outside._ADDED, ("adversary", "hesitant"), outside.Outside("it", careless))
+    monkeypatch.setitem(extensions._ADDED, ("adversary", "hesitant"), extensions.Extension("it", careless))
     found = run(small("adversaries[hesitant].fraction=.3")).summary
     assert found.privacy[View.LEARNER].epsilon == float("inf")
 

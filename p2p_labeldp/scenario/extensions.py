@@ -19,40 +19,40 @@ VARIABLE = "P2P_LABELDP_PLUGINS"
 """Files that processes started from here load too, separated as in PATH."""
 
 
-class Outside(NamedTuple):
+class Extension(NamedTuple):
     """Something that a plugin added."""
 
     plugin: str
     record: Any
 
 
-_ADDED: dict[tuple[str, str], Outside] = {}
+_ADDED: dict[tuple[str, str], Extension] = {}
 
 
-def added(noun: str, name: str) -> Outside | None:
+def added(noun: str, name: str) -> Extension | None:
     """An ``adversary``, ``mechanism``, ``data_set`` or ``model`` that a plugin added; None for one of our own."""
     return _ADDED.get((noun, name))
 
 
 def add_adversary(plugin: str, entry: type[Entry], record: Any) -> None:
-    _ADDED["adversary", entry.name] = Outside(plugin, record)
+    _ADDED["adversary", entry.name] = Extension(plugin, record)
     ADVERSARIES[entry.name] = entry
 
 
 def add_mechanism(plugin: str, name: str, reads: Reads, keys: Mapping[str, Any], record: Any) -> None:
-    _ADDED["mechanism", name] = Outside(plugin, record)
+    _ADDED["mechanism", name] = Extension(plugin, record)
     MECHANISMS[name] = reads
     extend("mechanism", keys)
 
 
 def add_data_set(plugin: str, name: str, examples: Examples, keys: Mapping[str, Any], record: Any) -> None:
-    _ADDED["data_set", name] = Outside(plugin, record)
+    _ADDED["data_set", name] = Extension(plugin, record)
     DATA_SETS[name] = examples
     extend("data", keys)
 
 
 def add_model(plugin: str, name: str, keys: Mapping[str, Any], record: Any) -> None:
-    _ADDED["model", name] = Outside(plugin, record)
+    _ADDED["model", name] = Extension(plugin, record)
     MODELS[name] = tuple(keys)
     extend("learner", keys)
 

@@ -222,7 +222,7 @@ def test_a_preview_of_many_rows_takes_some_of_them(
     (tmp_path / "many.toml").write_text('[data]\nname = "synthetic"\nusers = 6000\n[clusters]\ncount = 40\n')
     options = ["--quick", "--workers", "1", "--trials", "1", "--epsilons", "1", "--mechanisms", "cluster_rr"]
     assert main(["compare", "many.toml", *options]) == 0
-    assert "preview: 5,000 of 6,000 users, 30 of 40 clusters, 1 trials, 1 epsilons" in capsys.readouterr().out
+    assert "preview: 5,000 of 6,000 users, 30 of 40 clusters, 1 trial, 1 epsilon" in capsys.readouterr().out
 
 
 def test_varied_clusters_are_one_curve_for_each_epsilon(
