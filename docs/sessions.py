@@ -74,6 +74,7 @@ def perform(step: Step, place: Path) -> str:
         (place / step.name).write_text(step.text, encoding="utf-8")
         return ""
     environment = os.environ | {"PYTHON": sys.executable, "COLUMNS": "100"}
+    environment.pop("PYTHONSAFEPATH", None)  # a reader's shell has none, and imports what is in the present folder
     done = subprocess.run(
         ["bash", "-euc", PROGRAMS + step.text], cwd=place, env=environment, timeout=LIMIT, text=True, check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

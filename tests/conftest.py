@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each of the processes that share the cores; before numpy
+os.environ.setdefault("PYTHONSAFEPATH", "1")  # commands are those of the installed package, whose modules are compiled
 
 import hypothesis
 import numpy as np
@@ -23,6 +24,7 @@ from small import sixty
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.experiments import attacked
 from p2p_labeldp.scenario import Scenario
 
 hypothesis.settings.register_profile(
@@ -69,6 +71,13 @@ def command(
         return status, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attacks are played as often as it takes to have a table: for tests of what stands around it."""
+    for name, trials in {"TRIALS": 500, "FEWEST": 20, "MOST": 50}.items():
+        monkeypatch.setattr(attacked, name, trials)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ fall into the run on any machine.
 from __future__ import annotations
 
 import io
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from journals import COINS, of_kind
 from numpy.typing import NDArray
-from processes import Machine, audited, expected_sha256, fleet
+from processes import LOOK, Fleet, Machine, audited, expected_sha256, fleet
 from small import ONE_CLUSTER
 
 from p2p_labeldp.audit.folder import SUMMARY, TRACE
@@ -44,12 +45,11 @@ def test_each_role_killed_at_many_points_of_the_run_changes_nothing(
         for _ in range(points):
             for name in ROLES:
                 nodes.wait_for(name, "listening")
-                nodes.wait_for_more(name)
-                nodes.freeze("users-2")  # or the run would be over before everyone had been killed so often
+                wait_by_steps(nodes, name)
                 kills[name] += nodes.kill(name)
                 nodes.start(name)
                 nodes.wait_for_return(name)
-                nodes.thaw("users-2")
+        nodes.thaw("users-2")
         nodes.finish()
         assert kills == dict.fromkeys(ROLES, points)
         assert all(len(nodes.heard(name, "replayed")) == points for name in ROLES)
@@ -57,6 +57,19 @@ def test_each_role_killed_at_many_points_of_the_run_changes_nothing(
     assert summary.noisy_sha256 == expected_sha256(scenario)
     assert summary.missing == summary.missing_hosts == ()
     assert audited(tmp_path / "run").passed
+
+
+def wait_by_steps(nodes: Fleet, name: str) -> None:
+    """Until there is more in a node's journal, users-2 frozen but for moments: the run lasts until all were killed."""
+    size = nodes.journal(name)
+
+    def more() -> bool:
+        nodes.thaw("users-2")
+        time.sleep(LOOK)
+        nodes.freeze("users-2")
+        return nodes.journal(name) > size
+
+    nodes.until_of(name, "more in the journal", more)
 
 
 def test_no_flip_is_made_twice_whatever_moment_nodes_are_killed_at(machine: Machine, tmp_path: Path) -> None:

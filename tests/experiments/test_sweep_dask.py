@@ -182,6 +182,7 @@ def test_a_worker_whose_data_file_is_another_one_computes_nothing(
 
 def test_files_are_compared_by_name_and_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("P2P_LABELDP_DATA", raising=False)
     data = parse_scenario('[data]\nname = "adult"').data
     assert inputs.difference(data, None, {"adult/adult.data": None}) == ""
     assert inputs.difference(data, None, {"adult/adult.data": "1"}) == "adult/adult.data: a worker has no such file"

@@ -39,7 +39,7 @@ minimum_size = 20
 LABELS: dict[str, dict[str, Any]] = {
     "two labels": {"data.target": "parity"},
     # More than two are calibrated through bounds, which takes long: fewer and smaller clusters.
-    "ten labels": {"data.target": "class", "data.users": 100, "clusters.count": 2},
+    "ten labels": {"data.target": "class", "data.users": 60, "clusters.count": 2},
 }
 # A curator who publishes shares that the learner undoes, and users who keep to themselves what they got.
 OPTIONS: dict[str, dict[str, float]] = {"centralized": {"tau": 0.05, "beta": 0.5}, "peer_to_peer": {"theta": 0.8}}

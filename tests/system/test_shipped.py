@@ -21,6 +21,9 @@ MOST_USERS = 2500
 PLAYED = [path for path in SHIPPED if any(adversary_of(entry).misbehaves for entry in load_scenario(path).adversaries)]
 
 
+pytestmark = pytest.mark.usefixtures("few_trials")
+
+
 @pytest.mark.parametrize("path", [path for path in SHIPPED if path not in PLAYED], ids=lambda path: path.stem)
 def test_a_shipped_scenario_runs_and_passes_its_audit(path: Path, tmp_path: Path) -> None:
     scenario = load_scenario(path)
