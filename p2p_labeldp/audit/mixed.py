@@ -14,7 +14,7 @@ told one label.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,12 +88,15 @@ class MixedChecker(Checker):
         coins = settings.get("coins")
         self.run_name = ""
         """Part of what is signed; empty in simulations."""
+        self.packets: Mapping[bytes, tuple[int, int]] = {}
+        """Where they are known, the packets of last batches: who sealed each, and the label that it holds."""
         simulated = isinstance(coins, SeededCoins) and not settings.get("wall_clock", False)
         self._secrets: Secrets | None = secrets_of(coins) if simulated and coins is not None else None
         self._stamps = None if self._secrets is None else Stamps(self._secrets)
         self._attempts: dict[tuple[int, int, int], _Attempt] = {}
         self._stopped: dict[tuple[int, int], float] = {}  # (round, cluster): when it was told to abstain
         self._ended: dict[tuple[int, int], int] = {}  # how many attempts of it are over
+        self._unlocked: dict[tuple[int, int], int] = {}  # the attempt of which keys were released
 
     def _source(self, user: int, turn: Turn) -> int:
         """Any member of her cluster: a label comes about with the help of all of them."""
@@ -278,6 +281,8 @@ class MixedChecker(Checker):
         require(everyone, "nothing_opened_early", f"released with {len(gos)} gos of {len(session.members)}")
         require(len(set(gos)) == 1, "nothing_opened_early", "released with gos over several batches")
         require(event.sender not in state.halted, "nothing_opened_early", "halted, and releases all the same")
+        one = self._unlocked.setdefault((round_, session.cluster), attempt) == attempt
+        require(one, "nothing_opened_early", "releases in a second attempt of one round")
         same = {commitment for (relay, _), commitment in state.keys.items() if relay == event.sender} <= {sealed}
         require(same, "draws", "commits to two nonces")
 
@@ -317,17 +322,20 @@ class MixedChecker(Checker):
             state.places = drawn_places(nonces, len(session.members)).tolist()
         drawn = state.places[place]
         require(state.told.setdefault(drawn, label) == label, "draws", f"place {drawn} holds another label")
-        if self._secrets is not None:
+        if self._secrets is not None or self.packets:
             self._require_source(state, session, drawn, label)
 
     def _require_source(self, state: _Attempt, session: Session, drawn: int, label: int) -> None:
         """In a seeded simulation it is known whose packet stands there."""
         batch = state.batches.get(len(session.relays), [])
         require(len(batch) == len(session.members), "draws", "a label of a batch that nobody was shown")
-        last = {
-            self._looks(session.round, session.attempt, user, len(session.relays)): user for user in session.members
-        }
-        source = last.get(batch[drawn])
+        if self._secrets is None:
+            source, sealed = self.packets.get(batch[drawn], (None, label))
+            require(label == sealed, "draws", f"the packet at place {drawn} holds label {sealed}, not {label}")
+        else:
+            step = len(session.relays)
+            last = {self._looks(session.round, session.attempt, user, step): user for user in session.members}
+            source = last.get(batch[drawn])
         require(source is not None, "draws", f"what stands at place {drawn} is nobody's packet")
         assert source is not None
         flip_round = 0 if self._parameters.noise == "sticky" else session.round

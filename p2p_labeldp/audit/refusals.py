@@ -12,16 +12,26 @@ whether it was refused or not. Where everything was acted on, whatever is chosen
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+
+import numpy as np
 
 from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.audit.trace import Event
-from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS
+from p2p_labeldp.protocol.messages import ATTEMPTS, BY_KIND, COORDINATOR, HOST, KINDS
 from p2p_labeldp.scenario import Network
 
 Route = tuple[int, int, str]
 """Sender, receiver and kind."""
 
+_SHOWS = {
+    "batch": ("deposit",),
+    "unlock": ("go",),
+    "reveal": ("unlock",),
+    "drawn": ("go", "reveal"),
+    "done": ("drawn",),
+}
+"""In the mixed exchange: kinds that somebody has heard, in this attempt, who sends this."""
 _COUNTERPARTS = {kind: message.counterpart for kind, message in BY_KIND.items() if message.counterpart}
 
 
@@ -34,9 +44,13 @@ def refused_positions(
     of what the learner took. The events are read twice.
     """
     named = {_refused_route(event) for event in events if _names_a_message(event)}
+    by_receiver: dict[tuple[int, str], list[Route]] = defaultdict(list)
+    for route in named:
+        by_receiver[route[1:]].append(route)
     story: list[Event] = []  # the refusals, and every message that one of them may be about
     begun: dict[int, list[float]] = defaultdict(list)
     heard: set[tuple[Route, tuple[int, ...]]] = set()
+    listed: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for event in events:
         route = (event.sender, event.receiver, event.kind)
         if any(type(part) not in (int, str) for part in route) or type(event.time) is not float:
@@ -45,11 +59,7 @@ def refused_positions(
             story.append(event)
         if event.kind in ("assignment", "round", "closed"):
             begun[event.receiver].append(event.time)
-        # An ask that was answered was heard, and so was an answer that had been asked for.
-        if event.kind in _COUNTERPARTS:
-            back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
-            if back in named:
-                heard.add((back, _about(event)))
+        heard.update(_heard(event, by_receiver, listed))
     waiting: dict[Route, list[Event]] = defaultdict(list)
     seen: set[tuple[Route, tuple[int, ...]]] = set()
     surplus: set[int] = set()
@@ -106,6 +116,34 @@ def _about(event: Event) -> tuple[int, ...]:
     """What a message is about: the round, and in the mixed exchange the attempt, the batch and the part of it."""
     fields = zip(KINDS.get(event.kind, ()), event.fields, strict=False)
     return tuple(value for name, value in fields if name in _ABOUT and type(value) is int)
+
+
+def _heard(
+    event: Event, named: dict[tuple[int, str], list[Route]], listed: dict[tuple[int, ...], list[int]]
+) -> Iterator[tuple[Route, tuple[int, ...]]]:
+    """What its sender must have heard who sends this.
+
+    ``named`` are the routes that refusals name, by receiver and kind; ``listed`` are the members of attempts, as far
+    as they are published.
+    """
+    # An ask that was answered was heard, and so was an answer that had been asked for.
+    if event.kind in _COUNTERPARTS:
+        back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
+        if back in named.get(back[1:], ()):
+            yield back, _about(event)
+    elif event.kind in ("committed", "opened"):
+        round_, cluster, attempt = event.fields[:3]
+        members = listed[round_, cluster, attempt]
+        if event.kind == "committed" and type(event.fields[5]) is bytes:
+            members += np.frombuffer(event.fields[5][: len(event.fields[5]) // 8 * 8], dtype="<i8").tolist()
+        kind = "commit" if event.kind == "committed" else "open"
+        yield from (((user, COORDINATOR, kind), (round_, attempt)) for user in members)
+    elif event.kind in _SHOWS:
+        fields = dict(zip(KINDS[event.kind], event.fields, strict=False))
+        attempts = range(ATTEMPTS) if event.kind == "done" else (fields["attempt"],)
+        for kind in _SHOWS[event.kind]:
+            for route in named.get((event.sender, kind), ()):
+                yield from ((route, (fields["round"], each)) for each in attempts)
 
 
 def _counted(message: Event, reports: Collection[tuple[int, int, int]]) -> bool:

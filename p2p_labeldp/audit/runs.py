@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker
@@ -18,7 +19,7 @@ from p2p_labeldp.audit.refusals import refused_positions
 from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
 from p2p_labeldp.mechanisms.exchange import noisy_sha256
 from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.scenario import Network
@@ -100,9 +101,19 @@ def audit_runs(
     return Audit(audits, fit_tests(pooled, runs[0].parameters), family_wise_error)
 
 
-def audit_trace(path: Path, suspects: Mapping[int, str]) -> RunAudit:
-    """The invariants of one run's trace alone."""
-    return _audit_run(RecordedRun.read(path), suspects)[0]
+@dataclass(frozen=True)
+class Truth:
+    """What nobody knows of a deployment but who simulates it."""
+
+    coins: Coins
+    labels: NDArray[np.int64]
+    packets: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
+    """Of the mixed exchange: packets of the last batches, each with the user who sealed it and her noisy label."""
+
+
+def audit_trace(path: Path, suspects: Mapping[int, str], truth: Truth) -> RunAudit:
+    """The invariants of one run's trace alone, where every coin and label is known."""
+    return _audit_run(RecordedRun.read(path), suspects, truth)[0]
 
 
 def _require_poolable(runs: list[RecordedRun]) -> None:
@@ -121,14 +132,14 @@ def _require_poolable(runs: list[RecordedRun]) -> None:
                 )
 
 
-def _audit_run(run: RecordedRun, suspects: Mapping[int, str]) -> tuple[RunAudit, Sample]:
-    checker = _checked(run, {}, suspects)
+def _audit_run(run: RecordedRun, suspects: Mapping[int, str], truth: Truth | None = None) -> tuple[RunAudit, Sample]:
+    checker = _checked(run, {}, suspects, truth)
     if checker.kinds["refusal"]:
         # Rare: read again, leaving out what was refused.
         network = None if run.trace.wall_clock else _network(run)
         taken = {(round_, *report) for round_, reports in enumerate(_taken(run)) for report in reports.items()}
         refused, unmatched = refused_positions(run.trace, network, taken)
-        checker = _checked(run, refused, suspects)
+        checker = _checked(run, refused, suspects, truth)
         checker.add(unmatched)
     _compare_with_summary(run, checker)
     _compare_with_reports(run, checker)
@@ -154,16 +165,17 @@ def _network(run: RecordedRun) -> Network:
     return replace(network, jitter=math.inf) if run.trace.faults else network
 
 
-def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, str]) -> Checker:
+def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, str], truth: Truth | None) -> Checker:
+    coins: Coins | None = SeededCoins(run.scenario.coins.seed) if run.scenario.coins.source == "seeded" else None
     kind, _ = CHECKED[Exchange(run.parameters.exchange)]
     checker = kind(
         run.users,
         run.features,
         run.parameters,
         _network(run),
-        coins=SeededCoins(run.scenario.coins.seed) if run.scenario.coins.source == "seeded" else None,
+        coins=coins if truth is None else truth.coins,
         clusters=run.clusters,
-        true_labels=run.true_labels,
+        true_labels=run.true_labels if truth is None else truth.labels,
         missing=run.summary["missing"],
         withheld=run.summary.get("withheld", ()),
         wall_clock=run.trace.wall_clock,
@@ -172,6 +184,7 @@ def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, s
     checker.suspects = suspects
     if isinstance(checker, MixedChecker):
         checker.run_name = str(run.trace.header.get("run", ""))
+        checker.packets = {} if truth is None else truth.packets
     for event in run.trace:
         checker.feed(event, refused.get(event.position, ""))
     checker.finish()

@@ -57,7 +57,7 @@ from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
 from p2p_labeldp.privacy import Exchange, Parameters
 from p2p_labeldp.protocol.assembly import Mixing
-from p2p_labeldp.protocol.coordinator import Coordinator
+from p2p_labeldp.protocol.coordinator import HELLOS, Coordinator
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
@@ -141,6 +141,10 @@ class CoordinatorPart(Part):
         self._person_rows = 1
         self._noise: Noise | None = None
         self._noise_said = False
+        self._unconnected: frozenset[str] = frozenset()  # when a limit was last over
+        self._spoke: set[str] = set()  # hosts, in the stage of the role that is
+        self._spoke_in: object = (HELLOS, -1)
+        self._prolonged = False  # whether hosts were given more time, as another node was away
         self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
         self._expected = expected
         self._never_joined: list[str] = []
@@ -240,6 +244,7 @@ class CoordinatorPart(Part):
         return self.phase == GATHERING or key in self._joined
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
+        self._spoke.add(key)
         if self.role is not None and self.role.away and self.phase == RUNNING:
             assert self.shares is not None
             for place in sorted(self.role.away):
@@ -281,6 +286,7 @@ class CoordinatorPart(Part):
 
     def give_up(self, unreached: Sequence[str]) -> None:
         """Go on without those who stayed away, if that makes sense."""
+        self._unconnected = frozenset(unreached)
         away = ", ".join(sorted(self._name(key) for key in self._awaited))
         limit = self._scenario.deployment.away_limit
         if self.phase == GATHERING:
@@ -301,10 +307,14 @@ class CoordinatorPart(Part):
         elif singles := self._awaited & {*self._others}:
             missing = " and ".join(self._name(key) for key in sorted(singles))
             self._end(RunError(f"{missing} stayed away for {limit:g} seconds"))
-        elif self.phase == CLOSING and self._nobody_reached("learner"):
+        elif self.phase == CLOSING and not self._prolonged and (node := self._kept_waiting(unreached)):
+            # Hosts that say so are there: it is not they who stayed away.
+            self._prolonged = True
+            self.log("away", nodes=self._name(node), phase=self.phase)
+        elif self.phase == CLOSING and (node := self._nobody_reached()):
             who = ", ".join(sorted(self._name(key) for key in self._unreached))
-            address = self._scenario.deployment.learner
-            self._end(RunError(f"no user host could reach the learner at {address}: not {who}"))
+            address = getattr(self._scenario.deployment, node)
+            self._end(RunError(f"no user host could reach the {node} at {address}: not {who}"))
         else:
             self.log("away", nodes=away, phase=self.phase)
             if self.phase == CLOSING:
@@ -361,11 +371,24 @@ class CoordinatorPart(Part):
 
     def _and_advance(self, said: Iterable[Outgoing]) -> Iterator[Outgoing]:
         """What the role says; the phase changes once all of it is said."""
+        self._note_who_is_there()
         self._say_noise()
         self._say_away()
         yield from said
         self._advance()
         self._tell_progress()
+
+    def _note_who_is_there(self) -> None:
+        """A host none of whose users was heard of is not away if it has spoken itself, or was connected all the same:
+        they may all have asked somebody who is."""
+        assert self.role is not None
+        assert self.shares is not None
+        hosts = self.shares.hosts
+        gone = self._unconnected - self._spoke
+        self.role.away = frozenset(place for place in self.role.away if hosts[place].key in gone)
+        if self.role.stage[:2] != self._spoke_in:
+            self._spoke_in = self.role.stage[:2]
+            self._spoke.clear()
 
     def _go(self, phase: Phase) -> None:
         assert phase in TRANSITIONS[self.phase], f"{phase} after {self.phase}"
@@ -457,11 +480,17 @@ class CoordinatorPart(Part):
             self.log("unreached", host=name, peer=self._name(other))
         told.update(item.keys)
 
-    def _nobody_reached(self, node: str) -> bool:
-        """Whether every host says so that might still be waited for."""
+    def _nobody_reached(self) -> str:
+        """The role, if any, of which every host says so that might still be waited for."""
         assert self.shares is not None
         lost = {holder.key for holder in self._lost}
-        return all(node in self._unreached.get(key, ()) for key in self.shares.by_key if key not in lost)
+        told = [self._unreached.get(key, set()) for key in self.shares.by_key if key not in lost]
+        return next((node for node in self._others if all(node in each for each in told)), "")
+
+    def _kept_waiting(self, unreached: Sequence[str]) -> str:
+        """The role, if any, that cannot be reached from here, or from a host that is waited for."""
+        told = {*unreached, *(node for key in self._awaited for node in self._unreached.get(key, ()))}
+        return next((node for node in self._others if node in told), "")
 
     def _end(self, why: RequestError | RunError) -> None:
         """Before the run's end: everyone is told why, and goes."""
@@ -546,6 +575,7 @@ class CoordinatorPart(Part):
             self.role.centres = self._plan.centres
         if self._scenario.adversaries:
             self.role = misbehaving_coordinator(self._scenario, assignments_of(self._scenario, users), self.role)
+        self._spoke.clear()
         self._go(RUNNING)
         self._awaited = {holder.key for holder in self.shares.hosts} | {"learner", self._gatherer}
         for holder in self.shares.hosts:

@@ -33,6 +33,13 @@ class LogFile(Protocol):
 
     def sync(self) -> None: ...
 
+    def write_again(self, start: int) -> None:
+        """Everything from there on, and sync: whatever became of an earlier sync, it lasts.
+
+        Where one has failed, the operating system may take what it did not write for written.
+        """
+        ...
+
     def cut(self, size: int) -> None:
         """Drop what is behind the first ``size`` bytes."""
         ...
@@ -69,7 +76,7 @@ class RealDisk:
         new = not path.exists()
         if path.is_file():
             require_private(path)  # it holds coins
-        file = _RealLog(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600))
+        file = _RealLog(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         if new:
             _sync(path.parent)
         return file
@@ -121,14 +128,28 @@ class _RealLog:
         return os.pread(self._descriptor, count, start)
 
     def append(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            written = os.write(self._descriptor, rest)
-            self.size += written
-            rest = rest[written:]
+        self.size = self._write(data, self.size)
 
     def sync(self) -> None:
         make_last(self._descriptor)
+
+    def write_again(self, start: int) -> None:
+        while start < self.size:
+            start = self._write(self.read(start, 1 << 20), start)
+        self.sync()
+
+    def _write(self, data: bytes, place: int) -> int:
+        """All of it, or as much as there is room for; where it ends."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                written = os.pwrite(self._descriptor, rest, place)
+            except OSError:
+                self.size = max(self.size, place)
+                raise
+            place += written
+            rest = rest[written:]
+        return place
 
     def cut(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)

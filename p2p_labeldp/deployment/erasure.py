@@ -110,6 +110,8 @@ class RoundKeys(Secrets):
                     content = key + _check(key)
                     file.append(content)
                     file.sync()
+                else:  # by a node that may have been killed before it was synced
+                    file.write_again(0)
             finally:
                 file.close()
             self._keys[round_] = content[:KEY]

@@ -164,8 +164,9 @@ class Journal:
             raise RequestError(f"--state {folder}: the journal is of a run with another certificate; name a new folder")
         self._start = len(head)
         self._seal = hmac.digest(self._key, head, hashlib.sha256)[:_SEAL]
-        end = self._start
+        end, last = self._start, 0
         for place, end, records in self._frames(check=True):  # noqa: B007 - the last one's
+            last = place
             for kind, *values in records:
                 if kind == _FACT:
                     self._facts[values[0]] = values[1]
@@ -176,8 +177,9 @@ class Journal:
         if end < self._log.size:
             self.dropped = self._log.size - end
             self._log.cut(end)
-        # A node that was killed between writing and syncing has left what can be read, and need not last.
-        self._log.sync()
+        # A node that was killed between writing and syncing, or whose sync failed, has left what can be read, and need
+        # not last.
+        self._log.write_again(last)
 
     def _frames(self, check: bool = False) -> Iterator[tuple[int, int, list[list[Any]]]]:
         """(place, end, records) of every commit; ``check`` follows the seals, up to what a crash left unfinished."""

@@ -74,7 +74,7 @@ LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there m
 BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
 EXACT = "figures about the test examples are exact, and go to every host that asks for the model"
 ERASED = "erased"  # the fact that says where a node resumes whose secrets of rounds are gone
-FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was
+FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was; and it, for latecomers
 
 
 class Node:
@@ -455,7 +455,8 @@ class Node:
             if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
                 await self._do([Entry(self._world.time(), SETTLED)])
             elif now >= deadline and (not self._at_work() or now >= deadline + LONGEST_WORK):
-                away = sorted(key for key in self._dialled if key not in transport.connected)
+                hosts = self._everyone() if self.role == "coordinator" else ()
+                away = sorted({*self._dialled, *hosts} - transport.connected)
                 await self._do([Entry(self._world.time(), EXPIRED, name=",".join(away))])
                 deadline = now + (part.limit or float("inf"))
             await self._erase()
@@ -615,7 +616,7 @@ class Node:
         """
         transport = self._transport
         first = self.role == "coordinator"
-        met = trio.Event()
+        begun, met = trio.current_time(), trio.Event()
 
         # Who has heard it is written down: a coordinator that is killed now finds nobody there to tell it again.
         dismissed = set(self.journal.fact("dismissed", "").split()) if first else set()
@@ -628,8 +629,9 @@ class Node:
                     dismissed.update(heard)
                     self.journal.replace_fact("dismissed", " ".join(sorted(dismissed)))
                     self.journal.commit()
-                # Whoever comes too late is told so, if it has begun to introduce itself.
-                return any(key not in dismissed for key in told) or transport.callers > 0
+                # Whoever comes too late is told so, if it has begun to introduce itself; strangers keep nobody here.
+                late = transport.callers > 0 and trio.current_time() < begun + FAREWELL
+                return any(key not in dismissed for key in told) or late
             if "coordinator" in transport.connected:
                 met.set()
                 return True

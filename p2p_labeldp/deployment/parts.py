@@ -49,8 +49,7 @@ from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import MAX_RELAYS, Scenario
 
 EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
-MAX_LEAP = 2 * EPOCH  # a node ticks once per item it takes, so that no honest one is ever this far ahead
-MAX_CLOCK = 1 << 62  # a liar would need hundreds of millions of items to come near it; clocks stand still there
+MAX_CLOCK = 1 << 62  # no honest clock comes near it; clocks stand still there
 MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
 PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
 FAIR_BYTES = 1 << 20  # of one user host, before anyone knows how many users there are: a thousand times what it says
@@ -214,8 +213,9 @@ class Part:
         if key in self.shunned:
             return
         self._taken_bytes[key] += len(body) + HEAD_BYTES
-        # A clock that leaps is a lie, and would drive everyone's out of range.
-        self._step(max(self.clock, min(clock, self.clock + MAX_LEAP)) + 1, now)
+        # A user host's clock in an epoch that no run reaches is a lie, and would drive everyone's out of order.
+        believed = key in SINGLES or clock < (self._rounds + 2) * EPOCH
+        self._step(max(self.clock, clock if believed else 0) + 1, now)
         self._peer, self._size = (key, name), len(body)
         try:
             item = decode_item(body)

@@ -83,4 +83,5 @@ class Peer:
         self.patience = 0.0  # seconds, of a path that was too slow for the usual handshake
         self.relay = ""  # where to meet it otherwise
         self.connection: Connection | None = None
+        self.admitted = 0  # which admission of all the last of this peer was
         self.noted: tuple[str, str] | None = None  # what was last logged of attempts, so as not to repeat it

@@ -88,6 +88,7 @@ class Transport:
         self._program = program
         self._peers: dict[str, Peer] = {}
         self._pending: dict[trio.CancelScope, None] = {}  # oldest first
+        self._admissions = 0
         self._callers: dict[trio.abc.Stream, None] = {}  # that we do not know yet, or have just refused
         self._arrivals: list[Arrival] = []
         self._held = 0
@@ -302,9 +303,9 @@ class Transport:
         """One connection, from the handshake to its end; whether it was of use."""
         context = self._credentials.server if server_side else self._credentials.client
         stream = self._sockets.secure(socket, context, server_side)
-        facts = {"address": where}
+        facts, before = {"address": where}, self._admissions
         try:
-            connection = await self._meet(stream, facts, dialled, server_side)
+            connection = await self._meet(stream, facts, dialled, server_side, before)
             self._callers.pop(socket, None)
             return await self._converse(connection, facts)
         except Refused as refused:
@@ -323,7 +324,7 @@ class Transport:
         return False
 
     async def _meet(
-        self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool
+        self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool, before: int
     ) -> Connection:
         """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
         timing = self._timing
@@ -336,7 +337,7 @@ class Transport:
                     del self._pending[oldest]
                     oldest.cancel()
             try:
-                return await self._introduce(stream, facts, dialled, server_side)
+                return await self._introduce(stream, facts, dialled, server_side, before)
             finally:
                 self._pending.pop(limit, None)
         if trio.current_time() < limit.deadline:
@@ -346,8 +347,9 @@ class Transport:
         raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
 
     async def _introduce(
-        self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool
+        self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool, before: int
     ) -> Connection:
+        """``before`` is how many were admitted when this connection began."""
         await stream.handshake()
         identity = self._credentials.require_current(stream.identity())
         if dialled is not None and identity.key != dialled.key:
@@ -378,6 +380,8 @@ class Transport:
         try:
             peer.link.resume(first.received)
         except Refused as refused:
+            if peer.admitted > before:  # its words were on their way while the two went on elsewhere
+                raise Barred(Parting.BESIDE, Fault.DUPLICATE, "a newer connection has come first") from None
             barred = Barred(Parting.JOURNAL, refused.fault, refused.detail)
             self.refusals[key] = Bye(barred.code, plain(refused.detail))  # whoever of the two says it first
             raise barred from None
@@ -389,6 +393,8 @@ class Transport:
             farewell = Bye(Parting.REPLACED, "a newer connection has replaced this one")
             peer.connection.end("replaced by a newer connection", farewell)
         peer.connection = connection
+        self._admissions += 1
+        peer.admitted = self._admissions
         return connection
 
     async def _converse(self, connection: Connection, facts: dict[str, str]) -> bool:

@@ -190,9 +190,10 @@ def _thinned(
 
 
 def _below(current: Floats, rows: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]) -> Floats:
-    """The sum of each row before its end."""
-    starts = rows * current.shape[1]
-    parts = np.add.reduceat(current.ravel(), np.column_stack([starts, starts + np.maximum(ends, 0)]).ravel())[::2]
+    """The sum of each row before its end, which may lie behind the row."""
+    width = current.shape[1]
+    starts, whole = rows * width, np.append(current.ravel(), 0.0)
+    parts = np.add.reduceat(whole, np.column_stack([starts, starts + np.clip(ends, 0, width)]).ravel())[::2]
     result: Floats = np.where(ends > 0, parts, 0.0)
     return result
 

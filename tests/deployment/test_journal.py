@@ -280,16 +280,16 @@ def test_a_disk_that_is_full_ends_the_node_and_costs_it_one_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = filled(tmp_path)
-    write = os.write
+    write = os.pwrite
 
-    def full(descriptor: int, data: memoryview) -> int:
+    def full(descriptor: int, data: memoryview, place: int) -> int:
         if len(data) > 100:
-            return write(descriptor, data[:100])
+            return write(descriptor, data[:100], place)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     journal.append(Entry(9.0, TAKEN, "coordinator", "c", 1, bytes(90)))
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+        patch.setattr(os, "pwrite", full)
         with pytest.raises(RunError, match="cannot be written: No space left on device"):
             journal.commit()
     journal.close()

@@ -104,6 +104,21 @@ FOUND = {
     265: "as 51, of all hosts; and the learner and the auditor were not told that nobody came",
     280: "as 51, of a host and the auditor: the host counted as lost",
     349: "a host's coins count as drawn though its disk is gone",
+    25: "hosts that could not reach the auditor, which was down, counted as lost, though they had said so",
+    35: "an introduction that was long on its way was taken for that of a peer that had lost its journal",
+    44: "an audit took a refused commitment of the mixed exchange for another one, of an earlier round",
+    90: "what was too late for one host of a cluster counted in an audit as refused by all",
+    113: "after a sync that failed, and a restart, a second one was believed: what followed did not last",
+    148: "the account broke down where all but one of a cluster's users are at one host",
+    465: "bytes of one connection overtook each other in a cut of the simulated network",
+    917: "a disaster struck in the middle of what was watched of one write",
+    1131: "a host whose users had all asked somebody on a lost host counted as lost",
+    1968: "as 1131",
+    2138: "as 1131, where a host floods",
+    2379: "as 1131",
+    2904: "as 1131",
+    3026: "as 1131",
+    3095: "as 1131",
 }
 """The seed that found it, of which the plan is kept: what a seed draws may change."""
 

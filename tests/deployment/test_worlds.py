@@ -199,6 +199,7 @@ def test_a_log_grows_is_one_programs_and_keeps_what_was_synced(
         log.sync()
         log.cut(3)
         log.append(b"!")
+        log.write_again(1)
         assert (log.size, log.read(0, 100), log.read(2, 1)) == (4, b"one!", b"e")
         log.close()
         again = one.disk.open_log(path)

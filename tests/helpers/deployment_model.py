@@ -136,7 +136,7 @@ class Model:
         if entry.kind == TAKEN:
             part.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
         elif entry.kind == EXPIRED:
-            part.expire(entry.time)
+            part.expire(entry.time, entry.name.split(",") if entry.name else ())
         elif entry.kind == SETTLED:
             part.settle(entry.time)
         else:
@@ -189,7 +189,7 @@ class Model:
         self.do(receiver, Entry(self.now, TAKEN, sender, name, clock, body))
 
     def expire(self, name: str) -> None:
-        self.do(name, Entry(self.now, EXPIRED))
+        self.do(name, Entry(self.now, EXPIRED, name=",".join(sorted(self.away - {name}))))
 
     def expire_round(self) -> None:
         """Hosts wait for half as long as the coordinator does."""

@@ -447,6 +447,25 @@ async def test_a_peer_that_lost_its_journal_is_refused_and_told_so(new_node: New
     assert fresh.transport.connected == server.transport.connected == set()
 
 
+async def test_words_that_were_long_on_their_way_are_not_taken_for_those_of_a_peer_that_lost_its_journal(
+    new_node: NewNode, dial_raw: Any
+) -> None:
+    """A peer gives a slow connection up and goes on with another; then what it said on the first arrives."""
+    server = await new_node("coordinator").start()
+    async with dial_raw(server, "users-1") as slow:
+        await slow.stream.do_handshake()
+        client = await new_node("users-1").start(None)
+        client.transport.connect("coordinator", server.address)
+        await server.saw("connected")
+        server.transport.post(client.key, 0, b"0")
+        await client.receive(1)
+        await server.acknowledged(client.key)
+        await slow.say(OPEN)
+        assert await slow.hear_goodbye() == "duplicate: a newer connection has come first"
+    assert server.transport.refusals == {}
+    assert server.transport.connected == {client.key}
+
+
 async def test_a_node_that_lost_its_own_journal_refuses_those_who_know_more(new_node: NewNode) -> None:
     server, client = await pair(new_node)
     server.transport.post(client.key, 0, b"0")

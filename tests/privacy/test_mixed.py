@@ -395,3 +395,13 @@ def test_calibration_withstands_colluders():
     assert 0.89 < found.guarantee.epsilon <= 0.9
     again = mixed("coalition", 100, found.alpha, 1.0, 4, colluders=3).get_epsilon(1e-4)
     assert again.epsilon == pytest.approx(found.guarantee.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("users", [2, 3, 4, 9])
+@pytest.mark.parametrize("labels", [2, 3])
+def test_all_but_one_may_collude(users, labels):
+    """Nobody is left to hide among: as much is lost as against the learner alone, and no more than the flips allow."""
+    found = mixed("coalition", users, 0.2, 1.0, 2, colluders=users - 1, labels=labels, rounds=3)
+    epsilon = found.get_epsilon(0.01).epsilon
+    assert mixed("learner", users, 0.2, 1.0, 2, labels=labels, rounds=3).get_epsilon(0.01).epsilon <= epsilon
+    assert 0 < epsilon <= found.local_epsilon

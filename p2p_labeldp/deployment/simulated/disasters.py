@@ -7,6 +7,7 @@ stands in ``Scene.troubles`` with all whom it keeps from being reached.
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,16 +15,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import trio
 
-from p2p_labeldp.deployment.items import encode_mail
+from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.items import Over, encode_item, encode_mail
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
 from p2p_labeldp.deployment.simulated.network import Cut
-from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
+from p2p_labeldp.deployment.simulated.plan import OPENED, Disaster, Plan
 from p2p_labeldp.deployment.users import UsersPart
-from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Features, Hello
+from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Features, Goodbye, Hello
+from p2p_labeldp.protocol.relay import Stage
 from p2p_labeldp.protocol.wire import Envelope
 
 FLOOD_FEATURES, FLOOD_ITEMS = 20_000, 40  # 80 kB each, 3 MB for each of three nodes
+STRANGERS = 12  # that come at once
 
 
 @dataclass
@@ -53,6 +57,8 @@ class Scene:
     traitors: set[str] = field(default_factory=set)
     """Machines whose programs no longer say what the shipped ones would."""
     on_wipe: Callable[[str], None] = lambda name: None
+    visit: Callable[[str, int], None] = lambda name, number: None
+    """Lets a stranger dial a machine."""
     steps: Counter[str] = field(default_factory=Counter)
     heard: Counter[tuple[str, str]] = field(default_factory=Counter)
     _waiting: dict[tuple[str, str, int], list[trio.Event]] = field(default_factory=dict)
@@ -80,7 +86,7 @@ class Scene:
                 self.down_until[disaster.machine] = disaster.seconds
                 self.strike(disaster)
                 self.trouble(disaster, disaster.seconds)
-            elif disaster.count and disaster.kind in SUDDEN:
+            elif disaster.count and disaster.kind in SUDDEN and not disaster.after:
                 # In the very step, and not when another task has its turn.
                 key = (disaster.machine, disaster.event, disaster.count)
                 self._sudden.setdefault(key, []).append(disaster)
@@ -94,6 +100,7 @@ class Scene:
             await moment.wait()
         else:
             await trio.sleep_until(disaster.at)
+        await trio.sleep(disaster.after)
         if disaster.kind in SUDDEN:
             SUDDEN[disaster.kind](self, disaster)
         else:
@@ -119,11 +126,28 @@ class Scene:
         if process is None or not process.alive or name not in self.nodes:
             return "down"
         part = self.nodes[name]._part
-        phase = getattr(part, "phase", None)
-        if phase is None:
-            return "over" if part.over else part.waits_for
-        role = getattr(part, "role", None)
-        return f"{phase}: {role.phase}" if phase == "running" and role is not None else str(phase)
+        if isinstance(part, CoordinatorPart):
+            return _coordinating(part)
+        if isinstance(part, UsersPart) and not part.over:
+            relays = [relay.stage for user in part.users if (relay := getattr(user, "relay", None)) is not None]
+            if relays:
+                return f"{part.waits_for}, a relay that is {Stage(min(relays)).name.lower()}"
+        return "over" if part.over else part.waits_for
+
+    def opened(self, name: str, peer: str) -> None:
+        """A machine introduces itself to another on a new connection: what was held on an old one arrives now."""
+        for connection in self.fleet.network.connections:
+            for end in (connection.client, connection.server):
+                if (end.machine.name, end.other.machine.name) == (peer, name):
+                    end.let_go()
+
+
+def _coordinating(part: CoordinatorPart) -> str:
+    if part.phase != "running" or part.role is None:
+        return str(part.phase)
+    assemblies = getattr(part.role, "_assemblies", {}).values()
+    stages = sorted({str(assembly.stage) for assembly in assemblies}) if part.role.phase == "exchange" else []
+    return f"running: {part.role.phase}{', ' if stages else ''}{' and '.join(stages)}"
 
 
 # Sudden ones.
@@ -181,7 +205,7 @@ def _break(scene: Scene, disaster: Disaster, both: bool) -> None:
         for mine, its in (ends, ends[::-1]):
             if mine.machine.name == disaster.machine and its.machine.name in disaster.others:
                 mine.reset()
-                mine.held_until = trio.current_time() + disaster.amount
+                mine.hold(math.inf if disaster.amount == OPENED else trio.current_time() + disaster.amount)
                 if both:
                     its.reset()
 
@@ -191,14 +215,22 @@ def _down(scene: Scene, machine: Machine, seconds: float) -> None:
     scene.down_until[machine.name] = until
 
 
-def flood(scene: Scene, disaster: Disaster) -> None:
-    """A user host says to everyone what it said before, at length and again and again."""
+def _betray(scene: Scene, disaster: Disaster) -> Node | None:
+    """From now on this machine's program is not the shipped one; None where none is running."""
     node = scene.nodes.get(disaster.machine)
     if node is None or not isinstance(node._part, UsersPart):
-        return
+        return None
     scene.strike(disaster)
     scene.trouble(disaster, math.inf)
     scene.traitors.add(disaster.machine)
+    return node
+
+
+def flood(scene: Scene, disaster: Disaster) -> None:
+    """A user host says to everyone what it said before, at length and again and again."""
+    node = _betray(scene, disaster)
+    if node is None:
+        return
     part, transport = node._part, node._transport
     mine = None if part.shares is None else part.shares.by_key.get(part.key)
     features = Features(np.zeros(FLOOD_FEATURES, dtype=np.float32))
@@ -207,6 +239,38 @@ def flood(scene: Scene, disaster: Disaster) -> None:
     for key in ("coordinator", "learner", "auditor"):
         for _ in range(FLOOD_ITEMS):
             transport.post(key, part.clock, hello)
+
+
+def garbage(scene: Scene, disaster: Disaster) -> None:
+    """A user host says what nobody can read, or what is not its to say, to everyone that it knows."""
+    node = _betray(scene, disaster)
+    if node is None:
+        return
+    chance = random.Random(f"garbage/{disaster}")
+    (stolen,) = encode_mail([Envelope(COORDINATOR, 0, Goodbye(True))])
+    said = [bytes(20), chance.randbytes(300), b"\x91" * 2000, stolen, stolen[:-1], encode_item(Over())]
+    for key in list(node._transport._peers):
+        for _ in range(30):
+            node._transport.post(key, chance.choice((0, node._part.clock, 1 << 60)), chance.choice(said))
+
+
+def false_acks(scene: Scene, disaster: Disaster) -> None:
+    """A user host says that it has what nobody has sent it."""
+    node = _betray(scene, disaster)
+    if node is None:
+        return
+    for peer in node._transport._peers.values():
+        peer.link.taken += 1000
+        peer.link.committed = peer.link.taken
+        if peer.connection is not None:
+            peer.connection.wake.set()
+
+
+def stranger(scene: Scene, disaster: Disaster) -> None:
+    """Somebody without a certificate dials a node, again and again, and says nothing, or nonsense."""
+    scene.strike(disaster)
+    for number in range(STRANGERS):
+        scene.visit(disaster.machine, number)
 
 
 # Those that last.
@@ -278,7 +342,7 @@ async def failing_disk(scene: Scene, disaster: Disaster) -> None:
 
 SUDDEN: dict[str, Callable[[Scene, Disaster], None]] = {
     "kill": kill, "power": power, "wipe": wipe, "gone": gone, "reset": reset, "half_open": half_open,
-    "clock_jump": clock_jump, "flood": flood,
+    "clock_jump": clock_jump, "flood": flood, "garbage": garbage, "false_acks": false_acks, "stranger": stranger,
 }  # fmt: skip
 LASTING: dict[str, Callable[[Scene, Disaster], Awaitable[None]]] = {
     "freeze": freeze, "cut": cut, "slow_path": slow_path, "slow_disk": slow_disk, "full_disk": full_disk,

@@ -173,6 +173,12 @@ class OpenFile:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         self._process.after_work(self._disk.slowness, partial(self._lasts, self.size))
 
+    def write_again(self, start: int) -> None:
+        self._process.strike("append")
+        if self._file.stuck is not None and start <= self._file.stuck:
+            self._file.stuck = None
+        self.sync()
+
     def cut(self, size: int) -> None:
         del self._file.content[size:]
         self._file.lasting = min(self._file.lasting, size)

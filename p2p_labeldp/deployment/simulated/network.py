@@ -182,8 +182,8 @@ class End(trio.abc.Stream):
         self.process: Program | None = None
         self.gone = False  # its program has no more to do with it
         self.broken = False
-        self.held_until = 0.0
-        """Before then nothing that left here arrives: it waits in some queue on the way."""
+        self._held_until = 0.0  # before then nothing that left here arrives: it waits in some queue on the way
+        self._held: list[tuple[int, bytes | None]] = []
         self._network = connection.network
         self._busy = 0.0  # until when the last piece leaves, on a slow path
         self._due = 0.0  # when it arrives, so that none overtakes it
@@ -267,6 +267,18 @@ class End(trio.abc.Stream):
         if self._load <= WINDOW:
             self._room.set()
 
+    def hold(self, until: float) -> None:
+        """Nothing that is on its way from here arrives before then."""
+        self._held_until = until
+        if until < float("inf"):
+            self._network.later(until - trio.current_time(), self.let_go)
+
+    def let_go(self) -> None:
+        self._held_until = 0.0
+        held, self._held = self._held, []
+        for number, piece in held:
+            self._arrive(number, piece)
+
     @property
     def waits(self) -> bool:
         return bool(self._waiting)
@@ -309,8 +321,8 @@ class End(trio.abc.Stream):
 
     def _arrive(self, number: int, piece: bytes | None) -> None:
         other, network = self.other, self._network
-        if (now := trio.current_time()) < self.held_until:
-            network.later(self.held_until - now, lambda: self._arrive(number, piece))
+        if trio.current_time() < self._held_until:
+            self._held.append((number, piece))
             return
         if self._waiting or not network.passes(self.machine.name, other.machine.name):
             self._wait(number, piece)  # cut while it was on its way

@@ -20,10 +20,14 @@ DETOUR = 10.0  # times as long as the usual way
 LONGEST = 0.5  # seconds that bytes take on any way: what is slower is a disaster
 KINDS = (
     "kill", "power", "freeze", "wipe", "gone", "late", "cut", "reset", "half_open", "slow_path", "slow_disk",
-    "full_disk", "failing_disk", "clock_skew", "clock_jump", "flood",
+    "full_disk", "failing_disk", "clock_skew", "clock_jump", "flood", "garbage", "false_acks", "stranger",
 )  # fmt: skip
-FINAL = ("wipe", "gone", "flood")
+TRAITORS = ("flood", "garbage", "false_acks")
+"""What a user host does that no shipped program would."""
+FINAL = ("wipe", "gone", *TRAITORS)
 """After these a machine's share of the run is lost."""
+OPENED = -1.0
+"""As the ``amount`` of half_open: what was on its way arrives when the two meet on another connection."""
 EVENTS: dict[str, tuple[str, ...]] = {
     "coordinator": ("joined", "dealt", "begun", "clustered", "exchanged", "connected", "tracing", "writing", "left"),
     "learner": ("connected", "written", "listening", "left"),
@@ -48,10 +52,12 @@ class Disaster:
     others: tuple[str, ...] = ()
     """Whom a network's fault is between ``machine`` and."""
     amount: float = 0.0
+    after: float = 0.0
+    """Seconds between its moment and it."""
 
     def __str__(self) -> str:
         when = f"at {self.at:.3f} s" if not self.count else f"at {self.event or 'step'} {self.count}"
-        facts = [self.kind, self.machine, when]
+        facts = [self.kind, self.machine, f"{self.after:.3g} s after {when[3:]}" if self.after else when]
         facts += [f"for {self.seconds:.3g} s"] if self.seconds else []
         facts += [f"with {', '.join(self.others)}"] if self.others else []
         facts += [f"amount {self.amount:.4g}"] if self.amount else []
@@ -73,6 +79,8 @@ class Plan:
     skews: tuple[tuple[str, float], ...]
     detour: float = DETOUR
     """How many times as long a detour is."""
+    adversaries: str = ""
+    """The scenario's, as TOML."""
 
     @property
     def names(self) -> list[str]:
@@ -84,7 +92,7 @@ class Plan:
 
     @property
     def scenario(self) -> Scenario:
-        return parse_scenario("", "simulated", self.settings)
+        return parse_scenario(self.adversaries, "simulated", self.settings)
 
     @property
     def slowest(self) -> float:
@@ -135,6 +143,13 @@ def draw(seed: int) -> Plan:
     ]
     settings += ["mechanism.epsilon=1.5"] if chance.random() < 0.15 else ["mechanism.alpha=0.2"]
     settings += ["defences.check_assignment=true"] if chance.random() < 0.15 else []
+    more = random.Random(f"more/{seed}")  # what came later draws from a stream of its own
+    mixed = more.random() < 0.25
+    if mixed:
+        relays = f"mechanism.relays={more.choice((1, 2, 2, 3))}"
+        settings += ["mechanism.exchange=mixed", relays, f"network.round_limit={more.choice((20, 60))}"]
+    kinds = ("collusion",) if mixed else ("collusion", "liars", "silent", "two_faced", "fresh_answers")
+    adversary = more.choice(kinds) if more.random() < 0.2 else ""
     latency, jitter = chance.choice((0.0005, 0.005, 0.05)), chance.choice((0.0, 0.01, 0.2))
     plan = Plan(
         seed,
@@ -148,16 +163,38 @@ def draw(seed: int) -> Plan:
         disasters=(),
         skews=(),
         detour=min(DETOUR, LONGEST / (latency + jitter)),
+        adversaries=f'[[adversaries]]\nkind = "{adversary}"\nfraction = 0.25\n' if adversary else "",
     )
     possible = [kind for kind in KINDS if chance.random() < (0.12 if kind in FINAL else 0.35)]
     if not possible:
         return plan
     count = min(int(chance.expovariate(0.25)), 14)
     disasters = [_disaster(chance, chance.choice(possible), plan) for _ in range(count)]
+    for _ in range(more.choice((0, 0, 1, 2))):
+        disasters += _series(more, possible, plan)
     skews = []
     if "clock_skew" in possible:
         skews = [(name, chance.choice((-7200.0, -30.0, 5.0, 3000.0, 86400.0))) for name in plan.names]
     return replace(plan, disasters=tuple(each for each in disasters if each.kind != "clock_skew"), skews=tuple(skews))
+
+
+def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disaster]:
+    """One misfortune after another on one machine, within moments: what each of them alone does not bring about."""
+    kinds = [kind for kind in possible if kind not in ("late", "clock_skew", "stranger", *FINAL)]
+    if not kinds:
+        return []
+    first = _disaster(chance, chance.choice(kinds), plan)
+    found, after = [first], 0.0
+    for _ in range(chance.choice((1, 2, 2, 3))):
+        after += chance.expovariate(1 / (0.05 + 10 * plan.latency))
+        drawn = _disaster(chance, chance.choice(kinds), plan)
+        others = tuple(other for other in drawn.others if other != first.machine)
+        if drawn.others and not others:
+            others = tuple(name for name in plan.names if name != first.machine)
+        found.append(
+            replace(first, kind=drawn.kind, seconds=drawn.seconds, others=others, amount=drawn.amount, after=after)
+        )
+    return found
 
 
 def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
@@ -195,9 +232,9 @@ def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
         "slow_disk": chance.choice((0.05, 0.7, 6.0)),
         "full_disk": float(chance.choice((0, 100, 2000))),
         "clock_jump": chance.choice((-3600.0, -2.0, 2.0, 3600.0)),
-        "half_open": chance.uniform(0.0, 0.05 + 8 * plan.latency + 5 * plan.jitter),
+        "half_open": chance.choice((OPENED, chance.uniform(0.0, 0.05 + 8 * plan.latency + 5 * plan.jitter))),
     }.get(kind, 0.0)
-    if kind == "flood" and role != "users":
+    if kind in TRAITORS and role != "users":
         machine = plan.host_names[0]
     if kind == "late":
         at, event, count = 0.0, "", 0

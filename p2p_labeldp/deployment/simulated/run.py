@@ -26,6 +26,7 @@ from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.papers import papers
 from p2p_labeldp.deployment.simulated.people import own_rows, study
 from p2p_labeldp.deployment.simulated.plan import SINGLES, Plan, draw
+from p2p_labeldp.deployment.simulated.strangers import visit
 from p2p_labeldp.deployment.simulated.verdict import judge
 from p2p_labeldp.deployment.simulated.watch import Broken, Watch
 from p2p_labeldp.errors import RequestError, RunError
@@ -96,6 +97,7 @@ class _Simulation:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fleet.network.pump)
+                self.scene.visit = lambda name, number: nursery.start_soon(visit, self.fleet, name, number)
                 await self.scene.prepare(nursery)
                 with trio.move_on_after(self._horizon()) as horizon:
                     async with trio.open_nursery() as lives:

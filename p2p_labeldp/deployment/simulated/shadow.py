@@ -21,6 +21,8 @@ from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.world import World
+from p2p_labeldp.protocol.mixing_host import MixingHost
+from p2p_labeldp.protocol.session import Session
 from p2p_labeldp.scenario import Scenario
 
 FACT, COINS, ENTRY = range(3)  # as deployment.journal numbers its records
@@ -56,6 +58,8 @@ class _Copy:
 
     def sync(self) -> None: ...
 
+    def write_again(self, start: int) -> None: ...
+
     def cut(self, size: int) -> None:
         raise NotHeld("the journal does not read as it was written")
 
@@ -82,9 +86,17 @@ class Shadow:
     """Follows one journal from its beginning. ``said`` are (clock, body) of each peer's stream, by the peer's key."""
 
     def __init__(
-        self, role: str, scenario: Scenario, certificates: Path, place: Path, rows: Rows | None, beside: Beside
+        self,
+        role: str,
+        scenario: Scenario,
+        certificates: Path,
+        place: Path,
+        rows: Rows | None,
+        beside: Beside,
+        packets: dict[bytes, tuple[int, int]],
     ) -> None:
-        self._beside = beside
+        """``packets`` is told what the innermost packets of the mixed exchange hold, and whose they are."""
+        self._beside, self._packets = beside, packets
         self.said: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self.taken: Counter[str] = Counter()
         self.facts: dict[str, str] = {}
@@ -160,4 +172,32 @@ class Shadow:
                 self.failure = str(error)
             for key, clock, body in self.node._part.said():
                 self.said[key].append((clock, body))
+            host = getattr(self.node._part, "host", None)
+            if isinstance(host, MixingHost) and not isinstance(host.member, _Overheard):
+                host.member = _Overheard(host.member, self._packets)
         return entries
+
+
+class _Overheard:
+    """Finds a host's users, and notes what they seal."""
+
+    def __init__(self, found: Callable[[int], Any], packets: dict[bytes, tuple[int, int]]) -> None:
+        self._found, self._packets = found, packets
+
+    def __call__(self, user: int) -> Any:
+        return _Sealing(self._found(user), self._packets)
+
+
+class _Sealing:
+    def __init__(self, user: Any, packets: dict[bytes, tuple[int, int]]) -> None:
+        self._user, self._packets = user, packets
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._user, name)
+
+    def deposits(self, session: Session) -> Any:
+        said = self._user.deposits(session)
+        share = self._user._share
+        if share is not None and share.sealed is not None:
+            self._packets[share.sealed.layers[-1]] = self._user.id, self._user.noisy
+        return said

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.suspects import suspects as suspects_of
 from p2p_labeldp.audit.folder import TRACE
-from p2p_labeldp.audit.runs import audit_trace
+from p2p_labeldp.audit.runs import Truth, audit_trace
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
 from p2p_labeldp.deployment.simulated.outcome import Outcome
@@ -34,10 +35,13 @@ from p2p_labeldp.scenario import Scenario
 
 NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
 """What no disaster explains."""
+LOST = ("a journal was lost", "has lost its journal")
+"""What nobody may say whose disk is there."""
 MOST_KEPT = 3 * (1 << 20) // 2  # bytes: what one host may make a node keep, and more than all honest ones do
 LATE = ("shares are dealt already", "the coordinator stayed away")
 """The last words of a host that came when shares were dealt, or when nobody was there any more."""
 TRIPS = 9  # from one machine to the other until a host has joined: of TCP, TLS, the two introductions and its offer
+WAITS = 1.5  # limits within which nobody is lost on account of the learner or the auditor
 LEAST = 2.0  # seconds of trouble without which nobody may be missing
 
 
@@ -47,6 +51,9 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
     for name, ending in outcome.endings.items():
         if any(words in ending for words in NEVER):
             fail(f"{name} ended with what no disaster explains: {ending}")
+        lost = scene.wiped | scene.traitors
+        if any(words in ending for words in LOST) and not lost & {name, "coordinator"}:
+            fail(f"{name} or the coordinator has lost its journal, and nobody took it: {ending}")
         if ending != "done" and not scene.fired and not _too_late(ending, scene.plan):
             fail(f"{name} ended without any disaster: {ending}")
     if outcome.endings.get("coordinator") == "done":
@@ -66,9 +73,14 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
     with np.load(place.with_name("reports.npz")) as arrays:
         reports = {name: arrays[name] for name in ("round", "user", "label")}
     expected = _Expected.of(scene, watch, summary)
-    for what in (*_reports_hold(reports, summary, expected), *_guarantee_holds(summary, expected)):
+    if not expected.mixed:  # whose draws the trace tells
+        for what in _reports_hold(reports, summary, expected):
+            fail(what)
+    for what in _guarantee_holds(summary, expected):
         fail(what)
-    for what in (*_nobody_blamed(summary, scene, expected), *_trace_holds(outcome, root, scene, expected)):
+    for what in _nobody_blamed(summary, scene, expected):
+        fail(what)
+    for what in _trace_holds(outcome, root, expected, watch.packets):
         fail(what)
     if summary["seconds"] < 0:
         fail(f"the run took {summary['seconds']} seconds")
@@ -89,6 +101,8 @@ class _Expected:
     """User to her host's machine."""
     kinds: int
     alpha: float
+    suspects: dict[int, str]
+    """Users who misbehave, or are at a host that does, to what they are."""
 
     @classmethod
     def of(cls, scene: Scene, watch: Watch, summary: dict[str, Any]) -> _Expected:
@@ -114,7 +128,26 @@ class _Expected:
             user: watch.names[holder.key] for holder in part.shares.hosts for user in range(holder.first, holder.last)
         }
         alpha = summary["alpha"]
-        return cls(scenario, part.role.clusters, labels, coins, holders, scenario.data.labels, alpha)
+        traitors = {user: "traitor" for user, host in holders.items() if host in scene.traitors}
+        return cls(
+            scenario,
+            part.role.clusters,
+            labels,
+            coins,
+            holders,
+            scenario.data.labels,
+            alpha,
+            suspects_of(summary) | traitors,
+        )
+
+    def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
+        """As ``Coins`` has it; of whom nobody drew any there is nothing."""
+        nothing = np.full(4, np.nan)
+        return np.array([self.coins.get((round_, user), nothing) for user in range(start, stop)])
+
+    @property
+    def mixed(self) -> bool:
+        return self.scenario.mechanism.exchange == "mixed"
 
     def members(self, cluster: int) -> list[int]:
         found: list[int] = np.flatnonzero(self.clusters == cluster).tolist()
@@ -135,6 +168,15 @@ class _Expected:
         members = self.members(int(self.clusters[user]))
         return members[int(self.coins[round_, user][PEER] * len(members))]
 
+    def needed(self, user: int) -> set[int]:
+        """Those without whom a user gets no label, and herself: whom she asks; in the mixed exchange, her cluster."""
+        if not self.takes_part(user):
+            return {user}
+        if self.mixed:
+            return set(self.members(int(self.clusters[user])))
+        rounds = range(self.scenario.mechanism.rounds)
+        return {user, *(self.peer(user, round_) for round_ in rounds if (round_, user) in self.coins)}
+
     def keeps(self, user: int, round_: int) -> bool:
         return bool(self.coins[round_, user][KEEP] < self.scenario.mechanism.theta)
 
@@ -149,7 +191,9 @@ def _reports_hold(reports: dict[str, Any], summary: dict[str, Any], expected: _E
     for (round_, user), label in came.items():
         if not expected.takes_part(user) or not expected.keeps(user, round_):
             yield f"user {user} reported in round {round_} and should not have"
-        elif label != expected.noisy(expected.peer(user, round_), round_):
+        elif {user, peer := expected.peer(user, round_)} & expected.suspects.keys():
+            continue
+        elif label != expected.noisy(peer, round_):
             yield f"user {user} reported another label in round {round_} than her coins give"
     missing, held = set(summary["missing"]), set(summary["withheld"])
     for user in range(len(expected.clusters)):
@@ -168,14 +212,15 @@ def _reports_hold(reports: dict[str, Any], summary: dict[str, Any], expected: _E
             yield f"cluster {cluster} was withheld and reported"
 
 
-def _trace_holds(outcome: Outcome, root: Path, scene: Scene, expected: _Expected) -> Iterator[str]:
+def _trace_holds(
+    outcome: Outcome, root: Path, expected: _Expected, packets: Mapping[bytes, tuple[int, int]]
+) -> Iterator[str]:
     """The auditor's trace beside the learner's results is one that ``p2p-labeldp audit`` has nothing against."""
     trace, folder = root / "auditor" / "results" / TRACE, root / "learner" / "results"
     if not trace.exists():
         return
     shutil.copy(trace, folder / TRACE)
-    suspects = {user: "flood" for user, host in expected.holders.items() if host in scene.traitors}
-    audit = audit_trace(folder, suspects)
+    audit = audit_trace(folder, expected.suspects, Truth(expected, expected.labels, packets))
     outcome.lacking = len(audit.lacking)
     for violation in audit.violations[:3]:
         yield f"the trace does not hold: {violation}"
@@ -204,19 +249,19 @@ def _guarantee_holds(summary: dict[str, Any], expected: _Expected) -> Iterator[s
 
 
 def _nobody_blamed(summary: dict[str, Any], scene: Scene, expected: _Expected) -> Iterator[str]:
-    troubled = {name for name in scene.plan.names if _seconds_of(scene.troubles, name) >= LEAST}
+    suspects, limit = expected.suspects.keys(), scene.plan.scenario.deployment.away_limit
+    enough = dict.fromkeys(scene.plan.names, LEAST) | dict.fromkeys(("learner", "auditor"), WAITS * limit)
+    troubled = {name for name, seconds in enough.items() if _seconds_of(scene.troubles, name) >= seconds}
+    everyones = {"coordinator", "learner", "auditor"}
     for user in summary["missing"]:
-        host = expected.holders.get(user)
-        if host is None:  # nobody's: fewer hosts came than were waited for
-            continue
-        rounds = range(expected.scenario.mechanism.rounds) if expected.takes_part(user) else ()
-        asked = {expected.holders[expected.peer(user, round_)] for round_ in rounds if (round_, user) in expected.coins}
-        if not troubled & {host, *asked, "coordinator"}:
-            yield f"user {user} of {host} is missing, though nobody kept her from being heard"
+        needed = expected.needed(user)
+        hosts = {expected.holders[each] for each in needed}
+        if not troubled & (hosts | everyones) and not needed & suspects:
+            yield f"user {user} of {expected.holders[user]} is missing, though nobody kept her from being heard"
     for name in summary["missing_hosts"]:
         if name not in scene.plan.names:  # how many never joined, where there is no list of them
             continue
-        if not troubled & {name, "coordinator"}:
+        if not troubled & {name, *everyones}:
             yield f"{name} counts as lost, though nobody kept it from being heard"
 
 

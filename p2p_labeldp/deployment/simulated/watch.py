@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN
+from p2p_labeldp.deployment.misbehaving import assignments_of
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.parts import EPOCH, HEAD_BYTES
 from p2p_labeldp.deployment.simulated.disasters import Scene
@@ -48,10 +49,13 @@ class Watch:
         self.names = {key_of(name): name for name in scenarios}
         self.coins: dict[tuple[int, int, int], bytes] = {}
         """(round, first, last) to the block that was drawn: once, whatever became of the disk it was on."""
+        self.packets: dict[bytes, tuple[int, int]] = {}
+        """Of the mixed exchange: the innermost packets, who sealed each, and the label that it holds."""
         self.kept: Counter[tuple[str, str]] = Counter()
         """(node, peer) to the bytes that the peer has made the node's journal keep."""
         self._scenarios, self._ports = scenarios, ports
         self._streams: dict[End, bytearray] = defaultdict(bytearray)
+        self._spoken: Counter[str] = Counter()  # items, by sender
         self._answers: dict[tuple[int, int], int] = {}
         self._reports: Counter[tuple[str, int]] = Counter()
         for name in scenarios:
@@ -74,7 +78,8 @@ class Watch:
             return b"" if found is None else bytes(found.content[: found.lasting])
 
         results = Path("/shadow/results")
-        self.shadows[name] = Shadow(role, self._scenarios[name], papers() / name, results, rows, beside)
+        scenario = self._scenarios[name]
+        self.shadows[name] = Shadow(role, scenario, papers() / name, results, rows, beside, self.packets)
         disk.committed = lambda path, data: self.committed(name)
 
     def wiped(self, name: str) -> None:
@@ -135,12 +140,14 @@ class Watch:
         self.scene.fleet.history.sent(data)
         if end.connection.port not in self._ports:
             return
-        stream = self._streams[end]
+        stream, before = self._streams[end], self._spoken[end.machine.name]
         stream += data
         while len(stream) >= 4 and len(stream) >= 4 + (length := int.from_bytes(stream[:4], "big")):
             frame = bytes(stream[4 : 4 + length])
             del stream[: 4 + length]
             self._wrote(end.machine.name, end.other.machine.name, frame)
+        for _ in range(before, self._spoken[end.machine.name]):  # all of it is on its way when disaster strikes
+            self.scene.said(end.machine.name, "sends")
 
     def _wrote(self, name: str, peer: str, data: bytes) -> None:
         frame = decode(data)
@@ -149,11 +156,12 @@ class Watch:
             return
         if isinstance(frame, Open):
             note(name, "opens", to=peer, received=frame.received)
+            self.scene.opened(name, peer)
         elif isinstance(frame, Bye):
             note(name, "bye", to=peer, code=str(frame.code))
         elif isinstance(frame, Ack):
             note(name, "acks", to=peer, received=frame.received)
-            if self.follow(name).taken[key_of(peer)] < frame.received:
+            if self.follow(name).taken[key_of(peer)] < frame.received and name not in self.scene.traitors:
                 self.broke(f"{name} acknowledges {frame.received} items of {peer}, and not all of them last")
         elif isinstance(frame, Item):
             self._item(name, peer, frame)
@@ -180,7 +188,7 @@ class Watch:
         if item.number >= len(held) or held[item.number] != what:
             self.broke(f"{name} sends {_described(item.body)} to {peer}, which does not follow from what lasts")
         self._look_into(name, peer, item)
-        self.scene.said(name, "sends")
+        self._spoken[name] += 1
 
     def _look_into(self, name: str, peer: str, item: Item) -> None:
         try:
@@ -194,10 +202,18 @@ class Watch:
             if type(message) is Answer:
                 sticky = self._scenarios[name].mechanism.noise == "sticky"
                 key = (sender, 0 if sticky else message.round)
-                if self._answers.setdefault(key, message.label) != message.label:
+                if self._answers.setdefault(key, message.label) != message.label and not self._suspects(name, sender):
                     self.broke(f"user {sender} answers with two labels")
         if peer == "learner" and name != "coordinator":
             self._look_at_reports(name, item, messages)
+
+    def _suspects(self, name: str, user: int) -> bool:
+        """Whether a user of this machine was set up to misbehave."""
+        node = self.shadows[name].node
+        assert node is not None
+        assert node._part.directory is not None
+        found = assignments_of(self._scenarios[name], node._part.directory.users)
+        return any(user in each.members for each in found)
 
     def _look_at_reports(self, name: str, item: Item, messages: list[tuple[int, Any]]) -> None:
         rounds = {message.round for _, message in messages if type(message) is Report}
