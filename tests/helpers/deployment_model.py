@@ -32,7 +32,7 @@ from p2p_labeldp.deployment.roles import SINGLES, singles_of
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness_of
-from p2p_labeldp.mechanisms.mixing import Secrets
+from p2p_labeldp.mechanisms.mixing import Rooted, Secrets
 from p2p_labeldp.mechanisms.plan import Plan
 from p2p_labeldp.protocol.beforehand import plan_beforehand
 from p2p_labeldp.runs import Summary, read_summary
@@ -41,11 +41,11 @@ from p2p_labeldp.streams import Purpose
 
 
 class KeptCoins:
-    """Coins of any source, kept in a dictionary as a journal keeps them."""
+    """Coins of any source, kept in a dictionary as a journal keeps them; secrets are theirs, or of a root."""
 
     def __init__(self, coins: Any, kept: dict[tuple[int, int, int], Any]) -> None:
         self._coins, self._kept = coins, kept
-        self.secrets = Secrets(b"a root of secrets")
+        self.secrets = coins.secrets if isinstance(coins, Rooted) else Secrets(b"a root of secrets")
 
     def block(self, round_: int, start: int, stop: int) -> Any:
         return self._kept.setdefault((round_, start, stop), self._coins.block(round_, start, stop))

@@ -22,6 +22,8 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.estimator import LabelPrivateClassifier, run_vectorized
 from p2p_labeldp.experiments.compare import comparison, parse_curve
 from p2p_labeldp.experiments.sweeps import Plan, Sweep, make_plan, sweep
+from p2p_labeldp.mechanisms.coins import SeededCoins
+from p2p_labeldp.mechanisms.mixing import secrets_of
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs import Run, Summary
 from p2p_labeldp.runs.run import run
@@ -42,8 +44,11 @@ LABELS: dict[str, dict[str, Any]] = {
     "ten labels": {"data.target": "class", "data.users": 60, "clusters.count": 2},
 }
 # A curator who publishes shares that the learner undoes, and users who keep to themselves what they got.
-OPTIONS: dict[str, dict[str, float]] = {"centralized": {"tau": 0.05, "beta": 0.5}, "peer_to_peer": {"theta": 0.8}}
+OPTIONS: dict[str, dict[str, Any]] = {"centralized": {"tau": 0.05, "beta": 0.5}, "peer_to_peer": {"theta": 0.8}}
 OPTIONS["subsampled_rr"] = {"theta": 0.7}
+OPTIONS["mixed"] = {"theta": 0.8, "exchange": "mixed", "relays": 2}
+KINDS = {kind: kind for kind in MECHANISMS} | {"mixed": "peer_to_peer"}
+"""Every mechanism, and every other way to run one."""
 
 
 class Found(NamedTuple):
@@ -56,9 +61,9 @@ class Found(NamedTuple):
 
 
 def scenario_of(kind: str, labels: str, model: str = "softmax") -> Scenario:
-    settings: dict[str, Any] = {"mechanism.kind": kind, "learner.model": model} | LABELS[labels]
+    settings: dict[str, Any] = {"mechanism.kind": KINDS[kind], "learner.model": model} | LABELS[labels]
     settings |= {f"mechanism.{name}": value for name, value in OPTIONS.get(kind, {}).items()}
-    if MECHANISMS[kind].epsilon:
+    if MECHANISMS[KINDS[kind]].epsilon:
         settings["mechanism.epsilon"] = EPSILON
     return parse_scenario(DIGITS, "digits", [f"{key}={value}" for key, value in settings.items()], SEED)
 
@@ -78,8 +83,16 @@ def by_actors(scenario: Scenario, hosting: str) -> Found:
     return of_summary(run(scenario, engine="actors", hosting=hosting).summary)
 
 
+class OfTheSeed(SeededCoins):
+    """With the secrets that go with them, as nodes of a seeded study have both."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.secrets = secrets_of(SeededCoins(seed))
+
+
 def by_deployment(scenario: Scenario) -> Found:
-    model = Model(scenario, hosts=3)
+    model = Model(scenario, hosts=3, tossed=OfTheSeed(SEED))
     model.run()
     return of_summary(model.summary())
 
@@ -98,9 +111,10 @@ def by_sweep(scenario: Scenario, folder: Path) -> Found:
 
 
 def by_comparison(scenario: Scenario, folder: Path) -> Found:
-    kind = scenario.mechanism.kind
-    options = ",".join(f"{name}={value}" for name, value in OPTIONS.get(kind, {}).items())
-    plan = comparison(scenario, [parse_curve(f"{kind}:{options}")], [EPSILON], trials=1)
+    mechanism = scenario.mechanism
+    options = OPTIONS.get("mixed" if mechanism.exchange == "mixed" else mechanism.kind, {})
+    named = ",".join(f"{name}={value}" for name, value in options.items())
+    plan = comparison(scenario, [parse_curve(f"{mechanism.kind}:{named}")], [EPSILON], trials=1)
     return of_row(sweep(plan, folder, workers=1))
 
 
@@ -142,22 +156,22 @@ def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyP
 
 Way = Callable[[Scenario, Path, pytest.MonkeyPatch, Run], Found]
 WAYS: dict[str, tuple[Way, list[str]]] = {
-    "actors": (lambda scenario, *_: by_actors(scenario, "user"), list(MECHANISMS)),
-    "actors by cluster": (lambda scenario, *_: by_actors(scenario, "cluster"), list(MECHANISMS)),
-    "deployment": (lambda scenario, *_: by_deployment(scenario), list(MECHANISMS)),
-    "sweep": (lambda scenario, folder, *_: by_sweep(scenario, folder), list(MECHANISMS)),
+    "actors": (lambda scenario, *_: by_actors(scenario, "user"), list(KINDS)),
+    "actors by cluster": (lambda scenario, *_: by_actors(scenario, "cluster"), list(KINDS)),
+    "deployment": (lambda scenario, *_: by_deployment(scenario), list(KINDS)),
+    "sweep": (lambda scenario, folder, *_: by_sweep(scenario, folder), list(KINDS)),
     "comparison": (
         lambda scenario, folder, *_: by_comparison(scenario, folder),
-        [kind for kind, reads in MECHANISMS.items() if reads.epsilon],
+        [kind for kind in KINDS if MECHANISMS[KINDS[kind]].epsilon],
     ),
     "estimator": (
         lambda scenario, _, patch, reference: by_estimator(scenario, reference, patch),
-        list(MECHANISMS),
+        list(MECHANISMS),  # it has no network, and so no other exchange
     ),
 }
 CASES = [
     pytest.param(kind, labels, way, id=f"{kind}-{labels}-{way}")
-    for kind in MECHANISMS
+    for kind in KINDS
     for labels in LABELS
     for way, (_, kinds) in WAYS.items()
     if kind in kinds
@@ -188,10 +202,10 @@ def test_all_ways_give_the_same_whatever_is_learned(
 @pytest.mark.parametrize("labels", LABELS)
 def test_what_is_compared_has_something_to_say(labels: str) -> None:
     """No mechanism's noisy labels, epsilon and accuracy are another's, but for those that release true labels."""
-    found = {kind: of_summary(by_arrays(kind, labels).summary) for kind in MECHANISMS}
-    assert len({each.noisy_sha256 for each in found.values()}) == len(MECHANISMS) - 1
+    found = {kind: of_summary(by_arrays(kind, labels).summary) for kind in KINDS}
+    assert len({each.noisy_sha256 for each in found.values()}) == len(KINDS) - 1
     assert found["none"].noisy_sha256 == found["dp_sgd"].noisy_sha256
-    assert len(set(found.values())) == len(MECHANISMS)
-    for kind, reads in MECHANISMS.items():
-        if reads.epsilon:
+    assert len(set(found.values())) == len(KINDS)
+    for kind in KINDS:
+        if MECHANISMS[KINDS[kind]].epsilon:
             assert 0.99 * EPSILON <= found[kind].epsilon <= EPSILON
