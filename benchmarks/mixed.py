@@ -1,21 +1,28 @@
 """The mixed exchange beside the pull exchange: CPU per user in simulation and in a deployment's parts, and that of
 cryptography.
 
-    python benchmarks/mixed.py [--large]
+    python benchmarks/mixed.py [--large] [--tls]
 
 Ratios are of runs in the same minutes, the best of three each. A deployment is measured by its parts, which are all
-that a node does but the sockets: what it costs to take, check, encode and say everything, with real packets.
+that a node does but the sockets and the signatures: what it costs to take, check, encode and say everything, with real
+packets. With ``--tls`` it is also measured as processes over TLS, signatures and journals included: the CPU of all of
+them, of which starting up is left out by comparing two numbers of users.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import trio
+from cryptography import x509
 
+from p2p_labeldp.deployment.certificates import fingerprint, init_certificates
+from p2p_labeldp.deployment.certified import CertifiedKey
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
@@ -87,20 +94,66 @@ def deployed(users: int, parameters: str) -> float:
     return cpu(job, 1) / users * 1e6
 
 
-def cryptography(relays: int) -> dict[str, float]:
+def over_tls(few: int, many: int, mechanism: str) -> float:
+    """Microseconds of CPU for each user more, of all processes of a deployment with two hosts but the learner's, which
+    learns and accounts."""
+    from deployment import Watch
+
+    from p2p_labeldp.deployment.local import LocalDeployment
+    from p2p_labeldp.scenario import parse_scenario
+
+    found = []
+    for users in (few, many):
+        text = (
+            f'[data]\nname = "synthetic"\nusers = {users}\ngroups = {users // CLUSTER}\n'
+            f'[clusters]\nmethod = "given"\nminimum_size = 10\n[mechanism]\n{mechanism}\n'
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            deployment = LocalDeployment(parse_scenario(text, "mixed"), 2, Path(folder))
+            deployment.prepare()
+            watch = Watch(deployment.children)
+            watch.start()
+            trio.run(deployment.run)
+            watch.end()
+        found.append(sum(seconds for name, (seconds, _) in watch.taken.items() if name != "learner"))
+    return (found[1] - found[0]) / (many - few) * 1e6
+
+
+def signatures() -> tuple[float, float]:
+    """Microseconds: to sign, and to check a signature."""
+    with tempfile.TemporaryDirectory() as folder:
+        init_certificates(Path(folder) / "certs", 1)
+        key = CertifiedKey.load(Path(folder) / "certs" / "users-1")
+    check = key.check_of(fingerprint(x509.load_pem_x509_certificate(key.chain)), key.chain)
+    statement, count = bytes(100), 500
+    signature = key.sign(statement)
+    assert check(statement, signature)
+    return (
+        cpu(lambda: [key.sign(statement) for _ in range(count)]) / count * 1e6,
+        cpu(lambda: [check(statement, signature) for _ in range(count)]) / count * 1e6,
+    )
+
+
+def onions(relays: int) -> dict[str, float]:
     """Microseconds: to make a member's keys, to seal a packet, to strip a layer, to open all inner ones."""
-    onions, count = Onions(), 200
-    keys = [onions.secret_key(bytes([place]) * 32, b"outer") for place in range(2 * relays)]
-    public = [onions.public_key(key) for key in keys]
+    cipher, count = Onions(), 200
+    batch = {"strip": CLUSTER, "open": CLUSTER}  # a relay takes a whole batch at once
+    keys = [cipher.secret_key(bytes([place]) * 32, b"outer") for place in range(2 * relays)]
+    public = [cipher.public_key(key) for key in keys]
     outer, inner, context = public[:relays], public[relays:], bytes(32)
-    packet = onions.seal(1, outer, inner, context, bytes(32)).layers
+    packet = cipher.seal(1, outer, inner, context, bytes(32)).layers
     jobs: dict[str, Callable[[], object]] = {
-        "keys": lambda: [onions.public_key(onions.secret_key(bytes(32), which)) for which in (b"outer", b"inner")],
-        "seal": lambda: onions.seal(1, outer, inner, context, bytes(32)),
-        "strip": lambda: onions.peel(keys[0], packet[0], context, 0),
-        "open": lambda: onions.label(keys[relays:], packet[-1], context),
+        "keys": lambda: [cipher.public_key(cipher.secret_key(bytes(32), which)) for which in (b"outer", b"inner")],
+        "seal": lambda: cipher.seal(1, outer, inner, context, bytes(32)),
+        "strip": lambda: cipher.peel(keys[0], [packet[0]] * CLUSTER, context, 0),
+        "open": lambda: cipher.labels(keys[relays:], [packet[-1]] * CLUSTER, context),
     }
-    return {name: cpu(lambda job=job: [job() for _ in range(count)]) / count * 1e6 for name, job in jobs.items()}  # type: ignore[misc]
+    found = {}
+    for name, job in jobs.items():
+        each = batch.get(name, 1)
+        times = count // each
+        found[name] = cpu(lambda job=job, times=times: [job() for _ in range(times)]) / (times * each) * 1e6  # type: ignore[misc]
+    return found
 
 
 def main() -> None:
@@ -127,8 +180,20 @@ def main() -> None:
             found = deployed(users, f'alpha = 0.1\nexchange = "mixed"\nrelays = {relays}')
             row.append(f"L={relays}: {found:.0f} ({found / pull:.1f})")
         print(f"  a deployment's parts, two hosts, {users} users: pull {pull:.0f}; {'; '.join(row)}")
+    if "--tls" in sys.argv:
+        few, many = 500, 3_000
+        pull = over_tls(few, 10 * many, "alpha = 0.1")  # so many that it is more than starting up differs
+        row = []
+        for relays in (1, 3, 6):
+            found = over_tls(few, many, f'alpha = 0.1\nexchange = "mixed"\nrelays = {relays}')
+            row.append(f"L={relays}: {found:.0f} ({found / pull:.1f})")
+        print(f"  processes over TLS, two hosts, a user more: pull {pull:.0f}; {'; '.join(row)}")
+    signed, checked = signatures()
+    print(
+        f"  signatures: {signed:.0f} each, {checked:.0f} to check; everyone makes two, a relay's host checks every go"
+    )
     for relays in (1, 3, 6):
-        times = cryptography(relays)
+        times = onions(relays)
         print(f"  cryptography, L={relays}: " + ", ".join(f"{name} {each:.0f}" for name, each in times.items()))
 
 

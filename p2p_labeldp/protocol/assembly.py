@@ -132,8 +132,6 @@ class Assembly:
         opening = message.nonce + message.outer + message.inner
         if len(message.nonce) != NONCE or len(opening) != NONCE + 2 * self._cipher.key_size:
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens with a nonce or a key of another size")
-        if not (self._cipher.usable(message.outer) and self._cipher.usable(message.inner)):
-            raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens with a key that nothing can be sealed for")
         if commitment(*self._name, sender, opening) != self._commitments.get(sender):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens what she did not commit to")
         if len(message.signature) != self._signatures.size:
@@ -287,7 +285,7 @@ class Assembly:
     def _open_all(self) -> Iterable[Outgoing]:
         """Everyone has opened: publish it, and work out who the relays are as everyone else does.
 
-        Whoever would relay with keys that she has not signed has not opened.
+        Whoever would relay with keys that she has not signed, or that nothing can be sealed for, has not opened.
         """
         members = sorted(self._openings)
         signers = self._signatures.signers(members)
@@ -298,9 +296,13 @@ class Assembly:
             for user in session.relays
             if not session.signed_keys(user, self._commitments[user], self._signed[user])
         ]
-        if unsigned:
-            self._name_them(f"{_count(unsigned)} did not sign her keys")
-            self._left_out.update(unsigned)
+        keys = zip(session.relays, session.outer, session.inner, strict=True)
+        unusable = [user for user, *both in keys if not all(map(self._cipher.usable, both))]
+        for wrong, what in ((unsigned, "did not sign her keys"), (unusable, "published a key that seals nothing")):
+            if wrong:
+                self._name_them(f"{_count(wrong)} {what}")
+        if unsigned or unusable:
+            self._left_out.update(unsigned, unusable)
             return self._retry()
         self._go(Event.OPENED)
         self._session = self._sessions[self.attempt] = session

@@ -66,14 +66,16 @@ class Onions:
             layers.append(_layer(keys[position], outer[position], layers[-1], _info(OUTER, position, context)))
         return Sealed(layers[::-1], keys)
 
-    def peel(self, key: bytes, packet: bytes, context: bytes, step: int) -> bytes | None:
-        return _content(key, packet, _info(OUTER, step, context))
+    def peel(self, key: bytes, packets: Sequence[bytes], context: bytes, step: int) -> list[bytes | None]:
+        return _contents(key, packets, _info(OUTER, step, context))
 
-    def label(self, keys: Sequence[bytes], packet: bytes, context: bytes) -> int | None:
-        content: bytes | None = packet
+    def labels(self, keys: Sequence[bytes], packets: Sequence[bytes], context: bytes) -> list[int | None]:
+        contents: list[bytes | None] = list(packets)
         for position, key in enumerate(keys):
-            content = None if content is None else _content(key, content, _info(INNER, position, context))
-        return None if content is None or len(content) != LABEL else int.from_bytes(content, "big")
+            contents = _contents(key, contents, _info(INNER, position, context))
+        return [
+            None if content is None or len(content) != LABEL else int.from_bytes(content, "big") for content in contents
+        ]
 
     def proves(self, sealed: Sealed, outer: Sequence[bytes], context: bytes) -> bool:
         if len(sealed.layers) != len(outer) + 1 or len(sealed.openings) != len(outer):
@@ -100,13 +102,19 @@ def _layer(fresh: bytes, public: bytes, content: bytes, info: bytes) -> bytes:
     return shown + _aead(shared, info + shown + public).encrypt(_NONCE, content, None)
 
 
-def _content(key: bytes, packet: bytes, info: bytes) -> bytes | None:
-    """What a layer holds; None where the key does not open it, whatever the reason."""
-    shown, sealed = packet[:KEY], packet[KEY:]
+def _contents(key: bytes, packets: Sequence[bytes | None], info: bytes) -> list[bytes | None]:
+    """What layers hold; None where the key does not open one, whatever the reason. The key is made ready once: that
+    takes as long as to open a layer."""
     own = X25519PrivateKey.from_private_bytes(key)
+    public = own.public_key().public_bytes_raw()
+    return [None if packet is None else _content(own, public, packet, info) for packet in packets]
+
+
+def _content(own: X25519PrivateKey, public: bytes, packet: bytes, info: bytes) -> bytes | None:
+    shown, sealed = packet[:KEY], packet[KEY:]
     try:
         shared = own.exchange(X25519PublicKey.from_public_bytes(shown))
-        return _aead(shared, info + shown + own.public_key().public_bytes_raw()).decrypt(_NONCE, sealed, None)
+        return _aead(shared, info + shown + public).decrypt(_NONCE, sealed, None)
     except (InvalidTag, ValueError):
         return None
 

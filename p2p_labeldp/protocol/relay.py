@@ -172,8 +172,7 @@ class Relay:
         return self.session.signatures.sign(self.me, self.session.statement(SIGNED_BATCH, self.me, digest))
 
     def _strip(self, packets: list[bytes]) -> list[bytes | None]:
-        peel, key, context, step = self._cipher.peel, self._key, self.session.context, self.position
-        return [peel(key, packet, context, step) for packet in packets]
+        return self._cipher.peel(self._key, packets, self.session.context, self.position)
 
     def _order(self, count: int) -> list[int]:
         order: list[int] = permutation(
@@ -280,11 +279,12 @@ class Relay:
     def _deal(self, places: list[int], keys: list[bytes]) -> list[Outgoing]:
         """To each of its members the label at her place in the batch."""
         session = self.session
-        out: list[Outgoing] = []
-        for place in range(self.position, len(places), len(session.relays)):
-            label = self._cipher.label(keys, session.batch[places[place]], session.context)
-            out.append((session.members[place], Drawn(session.round, session.attempt, label or 0)))
-        return out
+        mine = range(self.position, len(places), len(session.relays))
+        labels = self._cipher.labels(keys, [session.batch[places[place]] for place in mine], session.context)
+        return [
+            (session.members[place], Drawn(session.round, session.attempt, label or 0))
+            for place, label in zip(mine, labels, strict=True)
+        ]
 
     # Giving up.
 

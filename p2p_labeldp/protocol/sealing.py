@@ -52,12 +52,12 @@ class Cipher(Protocol):
         """A label under the relays' public keys; ``context`` names the attempt, ``secret`` is the sender's for it."""
         ...
 
-    def peel(self, key: bytes, packet: bytes, context: bytes, step: int) -> bytes | None:
-        """The packet without the outer layer of the relay at ``step``; None where the key does not open it."""
+    def peel(self, key: bytes, packets: Sequence[bytes], context: bytes, step: int) -> list[bytes | None]:
+        """Packets without the outer layer of the relay at ``step``; None where the key does not open one."""
         ...
 
-    def label(self, keys: Sequence[bytes], packet: bytes, context: bytes) -> int | None:
-        """What is in a packet without outer layers, given all inner keys; None where it is no label."""
+    def labels(self, keys: Sequence[bytes], packets: Sequence[bytes], context: bytes) -> list[int | None]:
+        """What is in packets without outer layers, given all inner keys; None where it is no label."""
         ...
 
     def proves(self, sealed: Sealed, outer: Sequence[bytes], context: bytes) -> bool:
@@ -83,14 +83,16 @@ class _Onion(NamedTuple):
     """Its looks with 0, 1, ..., L outer layers taken off."""
 
 
+_NOTHING = _Onion((), 0, b"", []), -1
+
+
 class Vault:
     """What simulated packets hold. One for all users of a simulation."""
 
-    __slots__ = ("_held", "_known", "key_size")
+    __slots__ = ("_held", "key_size")
 
     def __init__(self) -> None:
         self.key_size = TOKEN
-        self._known = (b"", b"")  # the last key that took a layer off, and its public key: a relay strips a whole batch
         self._held: dict[bytes, tuple[_Onion, int]] = {}  # by looks: the onion, and how many layers are off
 
     def secret_key(self, secret: bytes, which: bytes) -> bytes:
@@ -113,26 +115,25 @@ class Vault:
         self._held[layers[0]] = _Onion((*outer, *inner), label, context, layers), 0
         return Sealed(layers, [])
 
-    def peel(self, key: bytes, packet: bytes, context: bytes, step: int) -> bytes | None:
-        held = self._held.get(packet)
-        if held is None:
-            return None
-        onion, off = held
-        if self._known[0] != key:
-            self._known = key, self.public_key(key)
-        if off != step or onion.context != context or onion.keys[off] != self._known[1]:
-            return None
-        looks = onion.layers[off + 1]
-        self._held[looks] = onion, off + 1
-        return looks
+    def peel(self, key: bytes, packets: Sequence[bytes], context: bytes, step: int) -> list[bytes | None]:
+        public, found = self.public_key(key), list[bytes | None]()
+        for packet in packets:
+            onion, off = self._held.get(packet, _NOTHING)
+            if off != step or onion.context != context or onion.keys[off] != public:
+                found.append(None)
+                continue
+            looks = onion.layers[off + 1]
+            self._held[looks] = onion, off + 1
+            found.append(looks)
+        return found
 
-    def label(self, keys: Sequence[bytes], packet: bytes, context: bytes) -> int | None:
-        held = self._held.get(packet)
-        if held is None:
-            return None
-        onion, off = held
-        fits = onion.context == context and onion.keys[off:] == tuple(map(self.public_key, keys))
-        return onion.label if fits else None
+    def labels(self, keys: Sequence[bytes], packets: Sequence[bytes], context: bytes) -> list[int | None]:
+        public, found = tuple(map(self.public_key, keys)), list[int | None]()
+        for packet in packets:
+            onion, off = self._held.get(packet, _NOTHING)
+            fits = off >= 0 and onion.context == context and onion.keys[off:] == public
+            found.append(onion.label if fits else None)
+        return found
 
     def proves(self, sealed: Sealed, outer: Sequence[bytes], context: bytes) -> bool:
         held = self._held.get(sealed.layers[0]) if sealed.layers else None

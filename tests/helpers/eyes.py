@@ -109,14 +109,15 @@ def knowledge(seen: Seen, keys: Keys, positions: Mapping[int, int], size: int) -
         peeled = [
             (packet, found)
             for packet, key, step in itertools.product(tried, keys.outer, range(keys.relays))
-            if (found := keys.cipher.peel(key, packet, keys.context, step)) is not None
+            if (found := keys.cipher.peel(key, [packet], keys.context, step)[0]) is not None
         ]
         links += [(named(packet), named(found)) for packet, found in peeled]
         tried = {found: None for _, found in peeled if found not in packets}
     opened: list[Hashable] = []
     if len(inner) == keys.relays:
         ordered = [inner[position] for position in range(keys.relays)]
-        opened = [(named(packet), keys.cipher.label(ordered, packet, keys.context)) for packet in packets]
+        labels = keys.cipher.labels(ordered, [*packets], keys.context)
+        opened = [(named(packet), label) for packet, label in zip(packets, labels, strict=True)]
     places: tuple[int, ...] = ()
     if len(nonces) == keys.relays:
         places = tuple(drawn_places([nonces[position] for position in range(keys.relays)], size).tolist())

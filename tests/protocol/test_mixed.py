@@ -15,6 +15,7 @@ from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.exchange import Rosters, exchange
 from p2p_labeldp.mechanisms.mixing import secrets_of, sources
 from p2p_labeldp.protocol import assembly, depositor, relay, session
+from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,
@@ -190,7 +191,7 @@ def test_a_relay_that_drops_a_packet_and_says_so_is_caught(make: type[Any]) -> N
             relay_ = run.users[sender].relay
             assert relay_ is not None
             fresh = run.cipher.seal(0, *keys_of(relay_.session), bytes(32)).layers
-            run.cipher.peel(relay_._key, fresh[0], relay_.session.context, 0)
+            run.cipher.peel(relay_._key, [fresh[0]], relay_.session.context, 0)
             relay_._passed = [fresh[1], *message.packets[1:]]
             told = swapped(run.of_kind(Passed)[-1][2], passed=session.batch_digest(relay_._passed))
             run.sent[-1] = (sender, COORDINATOR, told)
@@ -515,15 +516,26 @@ def test_a_coordinator_that_leaves_fewer_members_than_the_minimum_gets_no_openin
     assert run.outcomes()[0]["abstained"] == SIZE
 
 
-def test_members_opening_keys_that_nothing_can_be_sealed_for_are_named() -> None:
-    def weak(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return (
-            [(sender, receiver, swapped(message, outer=bytes(32)))] if type(message) is Open and sender == 2 else None
-        )
+def test_relays_with_keys_that_nothing_can_be_sealed_for_are_named_and_left_out() -> None:
+    """Users 0 to 3 publish such keys, and commit to them, so that they fit."""
 
-    run = spoiled(Onions, weak, once=False)
-    assert any(refusal.about == 2 and refusal.kind == "open" for _, refusal in run.refusals)
-    assert "user 2 committed and did not open" in run.named
+    class Weak(Depositor):
+        """Keys of small order: whatever is sealed for them everyone can open."""
+
+        __slots__ = ()
+
+        def _enter(self, attempt: int) -> Any:
+            super()._enter(attempt)
+            share = self._share
+            assert share is not None
+            share.opening = share.nonce + bytes(64)
+            share.commitment = session.commitment(*self._name(share), self.id, share.opening)
+            return COORDINATOR, Commit(self.round, attempt, share.commitment)
+
+    run = Mixed(SIZE, cipher=Onions(), roles=dict.fromkeys(range(4), Weak)).run()
+    assert "published a key that seals nothing" in run.named
+    assert not set(run.session.relays) & set(range(4))
+    assert run.expired == 0
 
 
 def test_a_coordinator_that_publishes_another_opening_is_refused() -> None:

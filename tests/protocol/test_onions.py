@@ -56,27 +56,27 @@ def test_layers_come_off_in_order_and_the_label_is_inside(cipher: Cipher) -> Non
         assert packet == made.layers[step]
         assert packet is not None
         assert len(packet) == cipher.packet_size(3, step)
-        packet = cipher.peel(OUTER[step], packet, CONTEXT, step)
+        packet = cipher.peel(OUTER[step], [packet], CONTEXT, step)[0]
     assert packet == made.layers[3]
     assert packet is not None
-    assert cipher.label(INNER, packet, CONTEXT) == 513
+    assert cipher.labels(INNER, [packet], CONTEXT)[0] == 513
     assert cipher.proves(made, [cipher.public_key(key) for key in OUTER], CONTEXT)
 
 
 @pytest.mark.parametrize("cipher", [ONIONS, Vault()], ids=["onions", "vault"])
 def test_nothing_else_opens_it(cipher: Cipher) -> None:
     packet = sealed(cipher).layers[0]
-    assert cipher.peel(OUTER[1], packet, CONTEXT, 0) is None, "another key"
-    assert cipher.peel(OUTER[0], packet, CONTEXT, 1) is None, "another position"
-    assert cipher.peel(OUTER[0], packet, bytes(32), 0) is None, "another attempt"
-    assert cipher.peel(OUTER[0], bytes([packet[0] ^ 1]) + packet[1:], CONTEXT, 0) is None, "altered"
-    assert cipher.peel(OUTER[0], b"", CONTEXT, 0) is None
+    assert cipher.peel(OUTER[1], [packet], CONTEXT, 0)[0] is None, "another key"
+    assert cipher.peel(OUTER[0], [packet], CONTEXT, 1)[0] is None, "another position"
+    assert cipher.peel(OUTER[0], [packet], bytes(32), 0)[0] is None, "another attempt"
+    assert cipher.peel(OUTER[0], [bytes([packet[0] ^ 1]) + packet[1:]], CONTEXT, 0)[0] is None, "altered"
+    assert cipher.peel(OUTER[0], [b""], CONTEXT, 0)[0] is None
     last = sealed(cipher).layers[-1]
     for step in range(3):
-        cipher.peel(OUTER[step], sealed(cipher).layers[step], CONTEXT, step)
-    assert cipher.label(INNER[::-1], last, CONTEXT) is None, "keys in another order"
-    assert cipher.label(OUTER, last, CONTEXT) is None, "outer keys for the inner onion"
-    assert cipher.label(INNER, last, bytes(32)) is None
+        cipher.peel(OUTER[step], [sealed(cipher).layers[step]], CONTEXT, step)[0]
+    assert cipher.labels(INNER[::-1], [last], CONTEXT)[0] is None, "keys in another order"
+    assert cipher.labels(OUTER, [last], CONTEXT)[0] is None, "outer keys for the inner onion"
+    assert cipher.labels(INNER, [last], bytes(32))[0] is None
 
 
 @pytest.mark.parametrize("cipher", [ONIONS, Vault()], ids=["onions", "vault"])
@@ -99,7 +99,7 @@ def test_the_vault_forgets_an_attempt() -> None:
     vault = Vault()
     packet = sealed(vault).layers[0]
     vault.forget([packet])
-    assert vault.peel(OUTER[0], packet, CONTEXT, 0) is None
+    assert vault.peel(OUTER[0], [packet], CONTEXT, 0)[0] is None
 
 
 VECTORS: dict[str, object] = {
