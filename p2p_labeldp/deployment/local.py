@@ -37,6 +37,8 @@ from p2p_labeldp.scenario.entries import Partition
 LAST_LINES = 5  # of a node that died
 PATIENCE = 5.0  # seconds between asking a process to stop and stopping it
 WITHHELD = 1  # status of a learner to which some clusters released nothing: results are there, the target is not kept
+WRONG = 2  # status of a node whose request was wrong
+ENDED = "the coordinator ended the run: "  # the last words of whoever is told so
 SHORT = 1  # status of any other node where hosts or users are too few
 MAX_LINE = 1 << 16  # bytes of a log line; nodes write shorter ones
 
@@ -207,6 +209,9 @@ class LocalDeployment:
             return
         if status == SHORT and child.name != "learner":
             raise CheckError(child.last[-1].removeprefix("p2p-labeldp: "))
+        if status == WRONG and (ENDED in child.last[-1] or (child.name == "coordinator" and self._dealt.is_set())):
+            # Known only once there are clusters.
+            raise RequestError(child.last[-1].removeprefix("p2p-labeldp: ").removeprefix(ENDED))
         if status != 0 and not (child.name == "learner" and status == WITHHELD):
             await trio.sleep(0.2)  # others may be about to say more of the same cause
             said = " | ".join(child.last) or "nothing"
@@ -340,7 +345,7 @@ def collect(work: Path, folder: RunFolder) -> Summary:
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one to tell of errors that came together."""
-    for kind in (KeyboardInterrupt, CheckError, RunError):
+    for kind in (KeyboardInterrupt, RequestError, CheckError, RunError):
         found: BaseException | None = group.subgroup(kind)
         while isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from deployment_model import KeptCoins, Model
 
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.items import Directory, Mail, Noise, decode_item
+from p2p_labeldp.deployment.local import deploy
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
@@ -124,6 +126,15 @@ def test_colluders_that_no_relays_withstand_end_the_run_with_the_reason() -> Non
     model = Model(replace(WITHSTANDING, mechanism__withstand=17, privacy__delta=1e-9), 2)
     with pytest.raises(RequestError, match=r"mechanism.withstand = 17 takes 18 relays"):
         run_of(model)
+
+
+@pytest.mark.slow
+def test_processes_end_with_that_reason_as_a_wrong_request_and_leave_nothing(tmp_path: Path) -> None:
+    scenario = replace(WITHSTANDING, mechanism__withstand=17, privacy__delta=1e-9)
+    with pytest.raises(RequestError, match=r"^mechanism.withstand = 17 takes 18 relays") as refused:
+        deploy(scenario, hosts=2, out=tmp_path / "run")
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_large_attempt_takes_is_no_reason_to_shun_a_host() -> None:
