@@ -317,9 +317,9 @@ async def slow_disk(scene: Scene, disaster: Disaster) -> None:
     disk = scene.machine(disaster).disk
     scene.strike(disaster)
     scene.trouble(disaster, disaster.seconds + disaster.amount)
-    disk.slowness += disaster.amount
+    disk.delays.append(disaster.amount)
     await trio.sleep(disaster.seconds)
-    disk.slowness -= disaster.amount
+    disk.delays.remove(disaster.amount)
 
 
 async def full_disk(scene: Scene, disaster: Disaster) -> None:

@@ -81,12 +81,17 @@ class Disk:
         self.unsettled: set[Path] = set()
         self.room: int | None = None
         """Bytes that may still be written; None where there is no end to it."""
-        self.slowness = 0.0
-        """Seconds that a sync takes."""
+        self.delays: list[float] = []
+        """Seconds that make a sync slower."""
         self.failing = False
         """Whether syncs fail."""
         self.committed: Committed = lambda path, data: None
         self._chance = chance
+
+    @property
+    def slowness(self) -> float:
+        """Seconds that a sync takes."""
+        return sum(self.delays)
 
     def lose_power(self) -> list[str]:
         said = []
