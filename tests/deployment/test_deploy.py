@@ -267,7 +267,7 @@ def refused(nodes: Fleet, name: str, status: int = 2) -> str:
     ("how", "reason"),
     [
         ({"more": ("--set", "mechanism.alpha=0.3")}, "the scenario differs in mechanism.alpha"),
-        ({"patches": {"p2p_labeldp.deployment.node.VERSION": 99}}, f"protocol version {VERSION}, but this is 99"),
+        ({"patches": {"p2p_labeldp.deployment.admission.VERSION": 99}}, f"protocol version {VERSION}, but this is 99"),
     ],
     ids=["scenario", "version"],
 )
