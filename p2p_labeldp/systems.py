@@ -33,6 +33,13 @@ def require_posix(what: str) -> None:
         raise RequestError(f"{what}: needs Linux or macOS; run, sweep and compare work here, or use a container")
 
 
+def cutting_signals(what: str) -> tuple[signal.Signals, signal.Signals]:
+    """What tells a process to cut its links, and to mend them; RequestError where the system lacks such signals."""
+    if not hasattr(signal, "SIGUSR1"):
+        raise RequestError(f"{what} is not allowed: this system has no SIGUSR1")
+    return signal.SIGUSR1, signal.SIGUSR2
+
+
 def lock(descriptor: int) -> None:
     """Take an open file for this process until it is closed. OSError where another one has it."""
     if fcntl is not None:

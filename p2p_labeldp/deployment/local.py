@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from p2p_labeldp.runs.results import write_summary
 from p2p_labeldp.runs.summary import Fault, Summary, read_summary
 from p2p_labeldp.scenario import Scenario, replace
 from p2p_labeldp.scenario.entries import Partition
+from p2p_labeldp.systems import cutting_signals
 
 LAST_LINES = 5  # of a node that died
 PATIENCE = 5.0  # seconds between asking a process to stop and stopping it
@@ -138,6 +138,7 @@ class LocalDeployment:
         await self._dealt.wait()
         began = trio.current_time()
         blows, self.warnings = disturbances(self.scenario, self.hosts, self.users)
+        cut, mend = cutting_signals("a partition of a deployment")
 
         async def strike(blow: Disturbance) -> None:
             name = host_names(self.hosts)[blow.host]
@@ -152,14 +153,14 @@ class LocalDeployment:
                 child.process.kill()
                 await child.process.wait()
             else:
-                child.process.send_signal(signal.SIGUSR1)
+                child.process.send_signal(cut)
                 self._told(name, {"event": "cut"})
             if blow.seconds is None:
                 return
             await self._sleep_while_running(blow.seconds)
             if blow.blow is Blow.CUT:
                 if child.process.returncode is None:
-                    child.process.send_signal(signal.SIGUSR2)
+                    child.process.send_signal(mend)
                     self._told(name, {"event": "mended"})
             elif self.children["coordinator"].process.returncode is None:
                 nursery.start_soon(self._follow, await self._start(name), progress)

@@ -17,8 +17,8 @@ from weakref import WeakSet
 
 import trio
 
-from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.sockets import Secured, TcpSockets
+from p2p_labeldp.systems import cutting_signals
 
 
 class CuttableSockets(TcpSockets):
@@ -28,10 +28,9 @@ class CuttableSockets(TcpSockets):
 
     def obey_signals(self) -> None:
         """Cut and mend as this process is told to."""
-        if not hasattr(signal, "SIGUSR1"):
-            raise RequestError("--cuttable is not allowed: this system has no SIGUSR1")
-        signal.signal(signal.SIGUSR1, lambda *_: self.cut())
-        signal.signal(signal.SIGUSR2, lambda *_: self.mend())
+        cut, mend = cutting_signals("--cuttable")
+        signal.signal(cut, lambda *_: self.cut())
+        signal.signal(mend, lambda *_: self.mend())
 
     def cut(self) -> None:
         """At any moment: sockets are shut down, and those who read or write find out by themselves."""

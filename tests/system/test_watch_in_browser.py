@@ -66,7 +66,7 @@ def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser,
     with watched("run", "churn", *SMALL, "--paused", "--out", str(folder)) as (process, address):
         tab = browser.open(address)
         tab.until("document.querySelector('#play').textContent === 'Play' && !document.querySelector('#play').disabled")
-        assert tab.evaluate(SENT) == 1
+        tab.until(f"{SENT} === 1")
         assert text(tab, "#last").startswith("1: hello: user ")
         assert tab.evaluate("document.querySelector('[aria-current]').textContent") == "users join"
         for sent in (2, 3):
