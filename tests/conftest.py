@@ -73,6 +73,15 @@ def command(
     return call
 
 
+@pytest.fixture(scope="module")
+def without_curves() -> Iterator[None]:
+    """Run folders hold no delta(epsilon) curves, which take longer than a small run: for tests of all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in ("runs.run", "runs.crowd", "deployment.results"):
+            patch.setattr(f"p2p_labeldp.{place}.curves", lambda *_: {})
+        yield
+
+
 @pytest.fixture
 def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks are played as often as it takes to have a table: for tests of what stands around it."""

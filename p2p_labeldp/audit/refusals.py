@@ -126,6 +126,9 @@ def _heard(
     ``named`` are the routes that refusals name, by receiver and kind; ``listed`` are the members of attempts, as far
     as they are published.
     """
+    fields = dict(zip(KINDS.get(event.kind, ()), event.fields, strict=False))
+    if any(type(fields.get(name)) is not int for name in KINDS.get(event.kind, ()) if name in _ABOUT):
+        return  # a message of another shape tells nothing, and is found for that
     # An ask that was answered was heard, and so was an answer that had been asked for.
     if event.kind in _COUNTERPARTS:
         back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
@@ -134,14 +137,12 @@ def _heard(
     elif len(event.fields) != len(KINDS.get(event.kind, ())):
         return  # of another shape, which is a violation of its own
     elif event.kind in ("committed", "opened"):
-        round_, cluster, attempt = event.fields[:3]
-        members = listed[round_, cluster, attempt]
-        if event.kind == "committed" and type(event.fields[5]) is bytes:
-            members += np.frombuffer(event.fields[5][: len(event.fields[5]) // 8 * 8], dtype="<i8").tolist()
+        members = listed[fields["round"], fields["cluster"], fields["attempt"]]
+        if type(listing := fields.get("members")) is bytes:
+            members += np.frombuffer(listing[: len(listing) // 8 * 8], dtype="<i8").tolist()
         kind = "commit" if event.kind == "committed" else "open"
-        yield from (((user, COORDINATOR, kind), (round_, attempt)) for user in members)
+        yield from (((user, COORDINATOR, kind), (fields["round"], fields["attempt"])) for user in members)
     elif event.kind in _SHOWS:
-        fields = dict(zip(KINDS[event.kind], event.fields, strict=False))
         attempts = range(ATTEMPTS) if event.kind == "done" else (fields["attempt"],)
         for kind in _SHOWS[event.kind]:
             for route in named.get((event.sender, kind), ()):

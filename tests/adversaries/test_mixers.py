@@ -42,6 +42,11 @@ SCENARIO = parse_scenario(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_curves() -> None:
+    """There are some: one test here is about them."""
+
+
 def disturbed(entry: dict[str, Any], make: type[Any] = Vault, rounds: int = 1, seed: int = 3) -> tuple[Outcome, Any]:
     """One cluster of ten in which an adversary is at work; the outcome, and who sent what."""
     parameters = Parameters(0.2, labels=2, rounds=rounds, minimum_size=4, exchange="mixed", relays=3)

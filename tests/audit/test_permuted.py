@@ -9,8 +9,8 @@ import msgpack
 import numpy as np
 import pytest
 
+from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.permuted import PERMUTED_INVARIANTS
-from p2p_labeldp.audit.runs import audit_trace
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.scenario import Scenario, replace
@@ -24,7 +24,7 @@ def folder(small_scenario: Callable[..., Scenario], tmp_path: Path) -> Path:
 
 
 def test_an_honest_run_keeps_them(folder: Path) -> None:
-    found = audit_trace(folder, {})
+    found = audit_runs([folder]).runs[0]
     assert found.violations == []
     assert found.coins_recomputed
     assert found.invariants == len(PERMUTED_INVARIANTS)
@@ -39,9 +39,9 @@ def test_who_asks_somebody_that_was_asked_is_found_without_a_seed_too(folder: Pa
     first, second = (record for record in asks if record[2] in rosters[0][:2])
     second[3] = first[3]
     trace.write_bytes(b"".join(msgpack.packb(each) for each in (header, *records)))
-    assert "one_asker" in {violation.invariant for violation in audit_trace(folder, {}).violations}
+    assert "one_asker" in {violation.invariant for violation in audit_runs([folder]).runs[0].violations}
 
 
 def test_another_permutation_is_not_that_of_the_seed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("p2p_labeldp.audit.expected.agreed_places", lambda coins: np.roll(agreed_places(coins), 1))
-    assert {violation.invariant for violation in audit_trace(folder, {}).violations} == {"coins"}
+    assert {violation.invariant for violation in audit_runs([folder]).runs[0].violations} == {"coins"}

@@ -12,3 +12,8 @@ from processes import Machine
 def machine() -> Iterator[Machine]:
     with Machine() as made:
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_curves(without_curves: None) -> None:
+    """Nothing here is about them."""

@@ -133,6 +133,7 @@ sweep(plan, Path(sys.argv[1]), workers=1, progress=progress)
 """
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_gives_the_same_bytes_on_one_worker_or_two(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "cut"), TEXT]
     assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL

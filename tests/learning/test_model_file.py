@@ -131,11 +131,11 @@ def test_nothing_in_a_file_is_executed(file: Path) -> None:
         parse_model(pickle.dumps(Executed()))
 
 
-def test_a_file_that_would_fill_the_memory_is_refused() -> None:
+def test_a_file_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("p2p_labeldp.learning.model_file.LARGEST", 1 << 20)
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("weights.npy", "w") as member:
-        for _ in range(1025):
-            member.write(bytes(1 << 20))
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("weights.npy", bytes((1 << 20) + 1))
     with pytest.raises(RequestError, match="unpacks to more than"):
         parse_model(buffer.getvalue())
 

@@ -154,6 +154,8 @@ def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyP
     return Found(accuracy, stated.epsilon, stated.delta, released[0].sha256())
 
 
+pytestmark = pytest.mark.usefixtures("without_curves")
+
 Way = Callable[[Scenario, Path, pytest.MonkeyPatch, Run], Found]
 WAYS: dict[str, tuple[Way, list[str]]] = {
     "actors": (lambda scenario, *_: by_actors(scenario, "user"), list(KINDS)),
