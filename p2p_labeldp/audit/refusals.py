@@ -134,8 +134,6 @@ def _heard(
         back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
         if back in named.get(back[1:], ()):
             yield back, _about(event)
-    elif len(event.fields) != len(KINDS.get(event.kind, ())):
-        return  # of another shape, which is a violation of its own
     elif event.kind in ("committed", "opened"):
         members = listed[fields["round"], fields["cluster"], fields["attempt"]]
         if type(listing := fields.get("members")) is bytes:

@@ -111,8 +111,8 @@ class Truth:
     """Of the mixed exchange: packets of the last batches, each with the user who sealed it and her noisy label."""
 
 
-def audit_trace(path: Path, suspects: Mapping[int, str], truth: Truth | None = None) -> RunAudit:
-    """The invariants of one run's trace alone; ``truth`` where every coin and label is known."""
+def audit_trace(path: Path, suspects: Mapping[int, str], truth: Truth) -> RunAudit:
+    """The invariants of one run's trace alone, where every coin and label is known."""
     return _audit_run(RecordedRun.read(path), suspects, truth)[0]
 
 
