@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.distributions import CERTAIN, log_ratios
-from p2p_labeldp.adversaries.evidence import Evidence, evidence_of, evidence_of_all
-from p2p_labeldp.audit.array_views import ClusterViews
+from p2p_labeldp.adversaries.evidence import Evidence, evidence_of
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.privacy import Parameters
 
@@ -36,10 +35,9 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Attack:
-    """A function of a view and a victim; ``does`` says in words what it goes by."""
+    """A function of a view and a victim."""
 
     name: str
-    does: str
     score: Callable[[Evidence, Candidates], Scores]
     weighs: bool = False
     """Whether the score is a logarithm of likelihoods, to be weighed against the prior's."""
@@ -47,10 +45,6 @@ class Attack:
     def __call__(self, view: View, victim: int, candidates: Candidates = (0, 1)) -> float:
         """The score of one victim."""
         return float(self.score(evidence_of(view, victim), candidates)[0])
-
-    def on_all(self, views: ClusterViews, victim: int, candidates: Candidates = (0, 1)) -> Scores:
-        """The scores of the user at the same place in many runs."""
-        return self.score(evidence_of_all(views, victim), candidates)
 
     def decides(self, scores: Scores, prior: float) -> NDArray[np.bool_]:
         """Whether to name the second candidate, whose probability beforehand is ``prior``; a tie goes to the prior."""
@@ -113,10 +107,10 @@ def _prior(evidence: Evidence, candidates: Candidates) -> Scores:
     return np.zeros(len(evidence.seen))
 
 
-LIKELIHOOD_RATIO = Attack("likelihood_ratio", "the exact odds of all that is seen", _likelihood_ratio, weighs=True)
-AVERAGING = Attack("averaging", "her answers averaged, as if each had noise of its own", _averaging, weighs=True)
-MAJORITY = Attack("majority", "the label that most of her cluster reported", _majority)
-FACE_VALUE = Attack("face_value", "the label that she reported herself", _face_value)
-PRIOR = Attack("prior", "the label that is likelier beforehand, no message looked at", _prior)
+LIKELIHOOD_RATIO = Attack("likelihood_ratio", _likelihood_ratio, weighs=True)
+AVERAGING = Attack("averaging", _averaging, weighs=True)
+MAJORITY = Attack("majority", _majority)
+FACE_VALUE = Attack("face_value", _face_value)
+PRIOR = Attack("prior", _prior)
 
 ATTACKS = {attack.name: attack for attack in (LIKELIHOOD_RATIO, AVERAGING, MAJORITY, FACE_VALUE, PRIOR)}

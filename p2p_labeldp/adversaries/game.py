@@ -6,8 +6,8 @@ rates are plain binomials and their Clopper-Pearson intervals hold at the stated
 trials:
 
 * advantage: true positive rate less false positive rate; its interval takes half of the error for each of them;
-* reconstruction: how often the label that is named is the right one, and its gain over the best guess without
-  having seen anything, which is the likelier label;
+* reconstruction: how often the label that is named is the right one, beside the best guess without having seen
+  anything, which is the likelier label;
 * ROC: the true positive rate where false positives are to be rare. The threshold for that is found on the first
   half of the trials and measured on the second. Equal scores are ordered at random, so that any rate can be met. The
   threshold's own false positive rate is near the one that was aimed at, not equal to it: what is proved is stated for
@@ -86,13 +86,6 @@ class GameResult:
     best_guess: float
     roc: tuple[RocPoint, ...]
     bounds: Bounds | None = field(default=None, repr=False)
-
-    @property
-    def gain(self) -> Interval:
-        """Of reconstruction over the best guess without having seen anything."""
-        shift = self.best_guess
-        found = self.reconstruction
-        return Interval(found.value - shift, found.low - shift, found.high - shift)
 
     @property
     def beaten(self) -> tuple[str, ...]:

@@ -25,9 +25,7 @@ Probabilities = NDArray[np.float64]
 class Dataset:
     """The users' examples, and the test examples. ``conditional`` is p(y|x), known for synthetic only.
 
-    For synthetic data ``true_weights`` (K, d) and ``true_bias`` (K,) are the best linear softmax
-    hypothesis: ``conditional`` and ``test_conditional`` are its predictions. ``schema`` says how features are made from
-    a row; where there is none, they are numbers as they are.
+    ``schema`` says how features are made from a row; where there is none, they are numbers as they are.
     """
 
     name: str
@@ -39,8 +37,6 @@ class Dataset:
     given_clusters: Labels | None = None
     conditional: Probabilities | None = None
     test_conditional: Probabilities | None = None
-    true_weights: Probabilities | None = None
-    true_bias: Probabilities | None = None
     schema: Schema = NO_SCHEMA
     persons: Labels | None = None
     """Whose row each user's is, numbered from 0; None where everyone has one."""

@@ -58,8 +58,6 @@ def make_synthetic(data: Data, seed: int) -> Dataset:
         given_clusters=groups,
         conditional=conditional,
         test_conditional=test_conditional,
-        true_weights=weights,
-        true_bias=bias,
     )
 
 

@@ -29,7 +29,6 @@ def account_clusters(
     delta: float,
     *,
     colluders: int = 0,
-    thorough: bool = False,
 ) -> ClusterGuarantees:
     """epsilon at ``delta`` for each distinct cluster size. Empty clusters have no user to protect.
 
@@ -40,7 +39,7 @@ def account_clusters(
         raise RequestError("cluster sizes must include a cluster with at least one user")
     by_size = {
         size: account(
-            view, parameters, cluster_size=size, colluders=min(colluders, size - 1), thorough=thorough
+            view, parameters, cluster_size=size, colluders=min(colluders, size - 1), thorough=False
         ).get_epsilon(delta)
         for size in distinct
     }

@@ -125,7 +125,7 @@ def test_the_score_is_the_logarithm_of_the_exact_odds(
 ) -> None:
     """Over every outcome of the coins; so no attack on this view is better."""
     zero, one, chances = every_view(view, others, parameters, colluders=1 if view == "coalition" else 0)
-    scores = np.concatenate([LIKELIHOOD_RATIO.on_all(views, 0) for views in (zero, one)])
+    scores = np.concatenate([LIKELIHOOD_RATIO.score(evidence_of_all(views, 0), (0, 1)) for views in (zero, one)])
     p0, p1, numbers = exact_ratios([everything_in(zero), everything_in(one)], chances)
     odds = (np.log(p1) - np.log(p0))[np.concatenate(numbers)]
     np.testing.assert_allclose(scores, odds, atol=1e-10)
@@ -157,14 +157,16 @@ def test_at_the_worst_labels_of_the_others_the_best_advantage_is_exactly_delta_z
     answer = account(view, Parameters(alpha=0.2, theta=0.6), cluster_size=3, colluders=colluders).get_delta(0.0)
     ones = answer.worst_ones or 0
     zero, one, chances = every_view(view, (int(ones > 0), int(ones > 1)), parameters, colluders)
-    rates = [float(chances[LIKELIHOOD_RATIO.on_all(views, 0) > 0].sum()) for views in (one, zero)]
+    rates = [
+        float(chances[LIKELIHOOD_RATIO.score(evidence_of_all(views, 0), (0, 1)) > 0].sum()) for views in (one, zero)
+    ]
     assert rates[0] - rates[1] == pytest.approx(answer.delta, abs=1e-9)
 
 
 @pytest.mark.parametrize("view", CLOSED_FORM)
 def test_with_three_labels_the_closed_forms_are_exact_too(view: str) -> None:
     zero, one, chances = every_view(view, (2, 1), Parameters(0.4, 0.6, labels=3), 0)
-    scores = np.concatenate([LIKELIHOOD_RATIO.on_all(views, 0) for views in (zero, one)])
+    scores = np.concatenate([LIKELIHOOD_RATIO.score(evidence_of_all(views, 0), (0, 1)) for views in (zero, one)])
     p0, p1, numbers = exact_ratios([everything_in(zero), everything_in(one)], chances)
     np.testing.assert_allclose(scores, (np.log(p1) - np.log(p0))[np.concatenate(numbers)], atol=1e-10)
 
@@ -177,7 +179,7 @@ def test_with_three_labels_the_score_is_exact_for_who_counts_the_third_apart(
     """And loses next to nothing against someone who sees all the counts."""
     zero, one, chances = every_view(view, others, Parameters(0.4, 0.6, labels=3), 0)
     drawn = [evidence_of_all(views, 0).drawn[:, 0] for views in (zero, one)]
-    scores = [LIKELIHOOD_RATIO.on_all(views, 0) for views in (zero, one)]
+    scores = [LIKELIHOOD_RATIO.score(evidence_of_all(views, 0), (0, 1)) for views in (zero, one)]
     p0, p1, numbers = exact_ratios(drawn, chances)
     np.testing.assert_allclose(np.concatenate(scores), (np.log(p1) - np.log(p0))[np.concatenate(numbers)], atol=1e-10)
     p0, p1, _ = exact_ratios([everything_in(zero), everything_in(one)], chances)
@@ -191,7 +193,7 @@ def test_users_whose_labels_the_attacker_does_not_know_could_hold_anything() -> 
     parameters = Parameters(0.2, 0.6)
     zero, _, _ = every_view("learner", (0, 1), parameters, 0)
     blind = ClusterViews(**{**vars(zero), "background": {1: 0}})
-    scores = LIKELIHOOD_RATIO.on_all(blind, 0)
+    scores = LIKELIHOOD_RATIO.score(evidence_of_all(blind, 0), (0, 1))
     drawn = evidence_of_all(blind, 0).drawn[:, 0]
     flips = [(0.8, 0.2), (0.5, 0.5)]
     for row in np.unique(drawn, axis=0):
@@ -326,7 +328,7 @@ def test_every_attack_reads_its_view_from_the_trace_of_actors(attack: str, view:
     game = Game(view, 6, Parameters(0.2, 0.8), 20, 3, 2 if view == "coalition" else 0)
     traced, arrays = seen_by_actors(game, game.bounds()), seen_by_arrays(game, game.bounds())
     scores = [ATTACKS[attack](traced.within(trial), 6 * trial) for trial in range(20)]
-    assert scores == ATTACKS[attack].on_all(arrays, 0).tolist()
+    assert scores == ATTACKS[attack].score(evidence_of_all(arrays, 0), (0, 1)).tolist()
     # The cluster is all that matters: the view of the whole run says the same.
     assert scores == [ATTACKS[attack](traced, 6 * trial) for trial in range(20)]
 

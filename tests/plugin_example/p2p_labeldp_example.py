@@ -83,7 +83,6 @@ class Gullible(Entry):
 
 BELIEVES = Attack(
     "believes",
-    "her noisy label, taken for the true one",
     lambda evidence, candidates: np.sign(
         evidence.seen[..., candidates[1]].sum(axis=1) - evidence.seen[..., candidates[0]].sum(axis=1)
     ).astype(np.float64),
