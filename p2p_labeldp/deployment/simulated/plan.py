@@ -28,6 +28,8 @@ FINAL = ("wipe", "gone", *TRAITORS)
 """After these a machine's share of the run is lost."""
 OPENED = -1.0
 """As the ``amount`` of half_open: what was on its way arrives when the two meet on another connection."""
+RECIPES = (("slow_disk", "reset", "kill"), ("slow_disk", "half_open", "power"), ("cut", "kill"), ("freeze", "reset"))
+SLOWEST = 6.0  # seconds that a sync takes at most
 EVENTS: dict[str, tuple[str, ...]] = {
     "coordinator": ("joined", "dealt", "begun", "clustered", "exchanged", "connected", "tracing", "writing", "left"),
     "learner": ("connected", "written", "listening", "left"),
@@ -180,6 +182,8 @@ def draw(seed: int) -> Plan:
 
 def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disaster]:
     """One misfortune after another on one machine, within moments: what each of them alone does not bring about."""
+    if chance.random() < 0.3:
+        return _recipe(chance, plan)
     kinds = [kind for kind in possible if kind not in ("late", "clock_skew", "stranger", *FINAL)]
     if not kinds:
         return []
@@ -194,6 +198,19 @@ def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disa
         found.append(
             replace(first, kind=drawn.kind, seconds=drawn.seconds, others=others, amount=drawn.amount, after=after)
         )
+    return found
+
+
+def _recipe(chance: random.Random, plan: Plan) -> list[Disaster]:
+    """Series that catch a machine with much that has come and is not on its disk, or was said and is not heard."""
+    found: list[Disaster] = []
+    for kind in chance.choice(RECIPES):
+        drawn = _disaster(chance, kind, plan)
+        first = found[0] if found else drawn
+        after = found[-1].after + chance.expovariate(1 / (0.2 + 20 * plan.latency)) if found else 0.0
+        others = tuple(name for name in plan.names if name != first.machine) if drawn.others else ()
+        amount = SLOWEST if kind == "slow_disk" else drawn.amount
+        found.append(replace(first, kind=kind, seconds=drawn.seconds, others=others, amount=amount, after=after))
     return found
 
 
@@ -229,7 +246,7 @@ def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
     amount = {
         "cut": chance.choice((0.0, 1.0, 2.0)),  # both ways, from the machine, to it
         "slow_path": chance.choice((200.0, 2000.0)),
-        "slow_disk": chance.choice((0.05, 0.7, 6.0)),
+        "slow_disk": chance.choice((0.05, 0.7, SLOWEST)),
         "full_disk": float(chance.choice((0, 100, 2000))),
         "clock_jump": chance.choice((-3600.0, -2.0, 2.0, 3600.0)),
         "half_open": chance.choice((OPENED, chance.uniform(0.0, 0.05 + 8 * plan.latency + 5 * plan.jitter))),

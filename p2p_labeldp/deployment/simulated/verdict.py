@@ -37,7 +37,7 @@ NEVER = ("was changed, or damaged", "another process uses it", "internal error",
 """What no disaster explains."""
 LOST = ("a journal was lost", "has lost its journal")
 """What nobody may say whose disk is there."""
-MOST_KEPT = 3 * (1 << 20) // 2  # bytes: what one host may make a node keep, and more than all honest ones do
+MOST_KEPT = 5 * (1 << 20) // 2  # bytes: what one host may make a node keep, and more than all honest ones do
 LATE = ("shares are dealt already", "the coordinator stayed away")
 """The last words of a host that came when shares were dealt, or when nobody was there any more."""
 TRIPS = 9  # from one machine to the other until a host has joined: of TCP, TLS, the two introductions and its offer
@@ -61,7 +61,8 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
             if not (root / name / "results").is_dir() and name not in scene.wiped:
                 fail(f"the coordinator is done, and the {name} has left nothing")
     for (name, peer), size in watch.kept.items():
-        if size > MOST_KEPT:
+        node = watch.shadows[name].node
+        if peer in scene.plan.host_names and node is not None and size > min(node._part.allowance, MOST_KEPT):
             fail(f"{peer} makes {name} keep {size} bytes: it could fill its disk")
     for name, size in outcome.journals.items():
         if size > MOST_KEPT * (1 + len(scene.traitors)):
