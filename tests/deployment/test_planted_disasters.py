@@ -14,7 +14,9 @@ SEEDS = 60
 QUICK = ("a_journal_that_is_not_synced", "a_dropped_acknowledgement", "a_redrawn_coin")
 SLOW = (
     "an_answer_before_its_journal_entry", "an_acknowledgement_before_the_commit", "deduplication_off_by_one",
-    "a_limit_forgotten",
+    "a_limit_forgotten", "a_flip_made_again_in_every_round", "a_limit_that_is_not_journaled",
+    "reports_in_the_order_of_answers", "a_restart_that_forgets_what_it_took",
+    "a_flood_that_is_journaled_before_it_is_judged",
 )  # fmt: skip
 
 

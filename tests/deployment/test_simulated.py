@@ -116,3 +116,20 @@ def test_a_swarm_that_was_interrupted_goes_on_where_its_results_end(tmp_path: Pa
     assert both.costs[:2] == first.costs
     assert not first.fired - both.fired
     assert results.read_text().splitlines()[:2] == lines
+
+
+def test_a_seed_that_fails_is_shrunk_to_what_it_takes_and_can_be_seen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports that leave in the order of answers take no disaster, no other host and few users."""
+    planted_disasters.BUGS["reports_in_the_order_of_answers"](monkeypatch)
+    picture, smallest = tmp_path / "a.svg", tmp_path / "plan.json"
+    assert main(["--seed", "9", "--svg", str(picture), "--shrink", str(smallest)]) == 1
+    printed = capsys.readouterr().out
+    assert "not in the order of users" in picture.read_text()
+    found, drawn = Plan.from_json(smallest.read_text()), draw(9)
+    assert (found.hosts, found.disasters) == (1, ())
+    assert found.scenario.data.users < drawn.scenario.data.users
+    assert f"again: {COMMAND} --plan {smallest} --trace" in printed
+    assert main(["--plan", str(smallest)]) == 1
+    assert "not in the order of users" in capsys.readouterr().out

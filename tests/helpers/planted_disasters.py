@@ -14,14 +14,19 @@ import pytest
 
 from p2p_labeldp.deployment.coordinating import CLOSING, RUNNING, CoordinatorPart
 from p2p_labeldp.deployment.disk import LogFile
+from p2p_labeldp.deployment.erasure import RoundKeys
 from p2p_labeldp.deployment.journal import EXPIRED, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.parts import Part
+from p2p_labeldp.deployment.simulated.disk import OpenFile
 from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.network.connections import Peer
 from p2p_labeldp.network.links import Link
 from p2p_labeldp.network.tls import Transport
-from p2p_labeldp.protocol.user import User
+from p2p_labeldp.protocol.depositor import Depositor
+from p2p_labeldp.protocol.relay import Relay
+from p2p_labeldp.protocol.user import WAITING, User
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 BUGS: dict[str, Plant] = {}
@@ -212,7 +217,7 @@ def seconds_between_two_clocks(patch: pytest.MonkeyPatch) -> None:
         write, directory = self._write, self.directory
         assert directory is not None
         between = self.now - directory.started
-        self._write = lambda outcome, facts, directory, _: write(outcome, facts, directory, between)
+        self._write = lambda outcome, facts, directory, _, known: write(outcome, facts, directory, between, known)
         finish(self, facts)
 
     patch.setattr(LearnerPart, "_finish", by_another_clock)
@@ -226,6 +231,69 @@ def a_flood_that_is_journaled_before_it_is_judged(patch: pytest.MonkeyPatch) -> 
 @bug
 def missing_users_who_are_not_named(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CoordinatorPart, "_missing_users", lambda self: np.empty(0, dtype=np.int64).tolist())
+
+
+@bug
+def a_failed_sync_that_is_believed_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """What could be read and was perhaps never written is synced, not written again."""
+    patch.setattr(OpenFile, "write_again", lambda self, start: self.sync())
+
+
+@bug
+def a_stale_introduction_that_counts_as_a_lost_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Peer, "admitted", property(lambda self: 0, lambda self, number: None), raising=False)
+
+
+@bug
+def hosts_that_are_there_and_count_as_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CoordinatorPart, "_note_who_is_there", lambda self: None)
+
+
+@bug
+def a_round_key_that_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    key = RoundKeys._key
+
+    def hasty(self: RoundKeys, round_: int, new: bool) -> bytes:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(OpenFile, "sync", lambda self: None)
+            return key(self, round_, new)
+
+    patch.setattr(RoundKeys, "_key", hasty)
+
+
+@bug
+def a_relay_that_does_not_wait_for_the_last_go(patch: pytest.MonkeyPatch) -> None:
+    said_go = Relay._go_of
+
+    def hasty(self: Relay, sender: int, message: Any) -> Any:
+        found = said_go(self, sender, message)
+        missing = [user for user in self.session.members if user not in self._gos]
+        if found or len(missing) != 1:
+            return found
+        self._gos[missing[0]] = message
+        return self.agreed()
+
+    patch.setattr(Relay, "_go_of", hasty)
+
+
+@bug
+def a_second_attempt_after_a_go(patch: pytest.MonkeyPatch) -> None:
+    """Members enter the next attempt though a relay of this one may have released its key."""
+
+    def retries(self: Depositor, session: Any) -> Any:
+        share = self._share
+        if self.state is not WAITING or share is None or share.session is not session:
+            return ()
+        attempt = share.attempt + 1
+        self._leave_share()
+        return (self._enter(attempt),)
+
+    patch.setattr(Depositor, "retries", retries)
+
+
+@bug
+def a_secret_erased_before_what_was_said_has_arrived(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Transport, "all_acknowledged", lambda self, made: True)
 
 
 def main(name: str, seed: int) -> int:

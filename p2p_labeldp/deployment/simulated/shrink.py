@@ -1,22 +1,42 @@
-"""The smallest plan that still fails: disasters are dropped, then hosts, users, rounds and weather made less."""
+"""The smallest plan that still fails in the same way: disasters are dropped, then hosts, users, rounds and weather made
+less."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from p2p_labeldp.deployment.simulated.plan import Plan
 from p2p_labeldp.deployment.simulated.run import simulate
+from p2p_labeldp.errors import RequestError
 
 SIMPLER = ("mechanism.rounds=1", "data.groups=1", "mechanism.theta=1.0", "clusters.method=given", "data.labels=2")
+FEWEST = 3  # users, and no host without one
+_PARTICULAR = re.compile(r"(users-|coordinator|learner|auditor|[0-9])[-+.\w]*")
 
 
-def fails(plan: Plan) -> bool:
-    return bool(simulate(plan).failures)
+def kind_of(failure: str) -> str:
+    """What a failure says, whoever it is about and whatever the numbers."""
+    return _PARTICULAR.sub("_", failure.partition(":")[0])
 
 
-def shrink(plan: Plan, bad: Callable[[Plan], bool] = fails, tries: int = 200) -> Plan:
+def same_as(plan: Plan) -> Callable[[Plan], bool]:
+    """Whether another plan fails in the way that this one does."""
+    known = {kind_of(failure) for failure in simulate(plan).failures[:1]}
+
+    def fails(candidate: Plan) -> bool:
+        try:
+            return any(kind_of(failure) in known for failure in simulate(candidate).failures)
+        except RequestError:  # no plan that can be run
+            return False
+
+    return fails
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], bool] | None = None, tries: int = 200) -> Plan:
     """Of the plans that still fail, one of which nothing more can be taken away (within so many tries)."""
+    fails = fails or same_as(plan)
     found = True
     while found:
         found = False
@@ -24,7 +44,7 @@ def shrink(plan: Plan, bad: Callable[[Plan], bool] = fails, tries: int = 200) ->
             if tries == 0:
                 return plan
             tries -= 1
-            if bad(candidate):
+            if fails(candidate):
                 plan, found = candidate, True
                 break
     return plan
@@ -32,7 +52,7 @@ def shrink(plan: Plan, bad: Callable[[Plan], bool] = fails, tries: int = 200) ->
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
     count = len(plan.disasters)
-    size = count // 2
+    size = count
     while size >= 1:
         for start in range(0, count, size):
             yield plan.without(*range(start, min(count, start + size)))
@@ -40,19 +60,25 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if plan.hosts > 1:
         gone = f"users-{plan.hosts}"
         kept = tuple(each for each in plan.disasters if gone not in (each.machine, *each.others))
-        settings = tuple(
-            f"deployment.hosts={plan.hosts - 1}" if each == f"deployment.hosts={plan.hosts}" else each
-            for each in plan.settings
-        )
         skews = tuple(pair for pair in plan.skews if pair[0] != gone)
         awaited = plan.hosts - 1 if plan.awaited else 0
-        yield replace(plan, hosts=plan.hosts - 1, awaited=awaited, disasters=kept, settings=settings, skews=skews)
+        smaller = replace(plan, hosts=plan.hosts - 1, awaited=awaited, disasters=kept, skews=skews)
+        yield _set(smaller, f"deployment.hosts={awaited}")
+    if plan.adversaries:
+        yield replace(plan, adversaries="")
     if plan.skews:
         yield replace(plan, skews=())
+    users = plan.scenario.data.users
+    if users // 2 >= max(FEWEST, plan.hosts):
+        yield _set(plan, f"data.users={users // 2}")
     for simpler in SIMPLER:
         if simpler not in plan.settings:
-            name = simpler.partition("=")[0]
-            settings = tuple(simpler if each.startswith(f"{name}=") else each for each in plan.settings)
-            yield replace(plan, settings=settings)
+            yield _set(plan, simpler)
     if plan.jitter or plan.pieces or plan.detours:
         yield replace(plan, jitter=0.0, pieces=0.0, detours=0.0)
+
+
+def _set(plan: Plan, setting: str) -> Plan:
+    name = setting.partition("=")[0]
+    settings = tuple(setting if each.startswith(f"{name}=") else each for each in plan.settings)
+    return replace(plan, settings=settings)
