@@ -21,3 +21,10 @@ class RunError(RuntimeError):
 
 class CheckError(RunError):
     """The run was stopped since it does not fulfil a condition of its scenario."""
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors that came together, in order; one that came alone is itself."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in leaves(each)]
+    return [error]

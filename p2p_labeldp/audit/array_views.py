@@ -23,11 +23,27 @@ from p2p_labeldp.privacy import RECORDS, Exchange, Parameters, View
 _UNSEEN = -1
 
 
-@dataclass(frozen=True)
-class ClusterViews:
-    """One adversary's views of many runs of one cluster, as arrays: axes are run, round, user (her place).
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What is seen of an exchange, as arrays: axes are round and user; None what never is, -1 where nothing is."""
 
-    Whatever is not seen is -1, so that an attack on the arrays knows what an attack on the views knows.
+    reports: NDArray[np.int32] | None
+    asks: NDArray[np.int32] | None
+    answers: NDArray[np.int32] | None
+    """The label that each user was answered."""
+    coins: NDArray[np.float64]
+    """Axes: round, member, coin."""
+    draws: NDArray[np.int32] | None = None
+    opened: NDArray[np.int32] | None = None
+    tied: NDArray[np.int32] | None = None
+    """Mixed exchange: as in ``mixed_views``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterViews(Seen):
+    """One adversary's views of many runs of one cluster: all arrays have one axis more, the run, which is the first.
+
+    Users go by their places in the cluster. An attack on the arrays knows what an attack on the views knows.
     """
 
     adversary: str
@@ -36,16 +52,6 @@ class ClusterViews:
     background: dict[int, int]
     members: frozenset[int]
     runs: int
-    reports: NDArray[np.int32] | None
-    asks: NDArray[np.int32] | None
-    answers: NDArray[np.int32] | None
-    """The label that each user was answered."""
-    coins: NDArray[np.float64]
-    """Axes: run, round, member, coin."""
-    draws: NDArray[np.int32] | None = None
-    opened: NDArray[np.int32] | None = None
-    tied: NDArray[np.int32] | None = None
-    """Mixed exchange: as in ``mixed_views``."""
 
     @property
     def sees_the_wire(self) -> bool:
@@ -73,122 +79,74 @@ def views_of_exchange(
     places = np.array(sorted(members), dtype=np.int64)
     one_peer_each(adversary, members, {0: tuple(range(size))})
     own = (np.arange(runs)[:, None] * size + places).ravel()
-    seen = _exchanged(labels.ravel(), rosters, parameters, coins, adversary, own)
+    seen = seen_of_exchange(labels.ravel(), rosters, parameters, coins, adversary, own)
 
     def by_run(values: NDArray[np.int32] | None) -> NDArray[np.int32] | None:
         return None if values is None else values.reshape(-1, runs, size).swapaxes(0, 1)
 
     asks = by_run(seen.asks)
-    if asks is not None:
-        asks = _where(asks >= 0, asks % size)
-    drawn = seen.coins.reshape(parameters.rounds, runs, len(places), 4).swapaxes(0, 1)
     return ClusterViews(
-        adversary, parameters, size, dict(background or {}), frozenset(members), runs,
-        by_run(seen.reports), asks, by_run(seen.answers), drawn,
-        by_run(seen.draws), by_run(seen.opened), by_run(seen.tied),
-    )  # fmt: skip
+        adversary=adversary,
+        parameters=parameters,
+        cluster_size=size,
+        background=dict(background or {}),
+        members=frozenset(members),
+        runs=runs,
+        reports=by_run(seen.reports),
+        asks=None if asks is None else _where(asks >= 0, asks % size),
+        answers=by_run(seen.answers),
+        coins=seen.coins.reshape(parameters.rounds, runs, len(places), 4).swapaxes(0, 1),
+        draws=by_run(seen.draws),
+        opened=by_run(seen.opened),
+        tied=by_run(seen.tied),
+    )
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Axes: round, user (the coins: round, member, coin); -1 where nothing is seen."""
-
-    reports: NDArray[np.int32] | None
-    asks: NDArray[np.int32] | None
-    answers: NDArray[np.int32] | None
-    coins: NDArray[np.float64]
-    draws: NDArray[np.int32] | None = None
-    opened: NDArray[np.int32] | None = None
-    tied: NDArray[np.int32] | None = None
-
-
-def _exchanged(
+def seen_of_exchange(
     labels: NDArray[np.integer],
     rosters: Rosters,
     parameters: Parameters,
     coins: Coins,
     adversary: str,
     members: NDArray[np.int64],
-) -> _Seen:
-    """Run the exchange and keep of it what is seen."""
-    if parameters.exchange == Exchange.MIXED:
-        return _mixed(labels, rosters, parameters, coins, adversary, members)
+) -> Seen:
+    """Run the exchange and keep of it what is seen. The view ``relay`` is a relay's, whomever the seed would draw."""
     sight, reported = sight_of(adversary, members.tolist(), parameters.exchange), RECORDS[View(adversary)].reports
     inside = np.zeros(len(labels), dtype=np.bool_)
     inside[members] = True
     takes_part = (rosters.sizes >= parameters.minimum_size)[rosters.clusters]
-    reports: list[NDArray[np.int32]] = []
-    asks: list[NDArray[np.int32]] = []
-    answers: list[NDArray[np.int32]] = []
     own: list[NDArray[np.float64]] = []
+    found: dict[str, list[NDArray[np.int32]]] = {
+        name: [] for name in ("reports", "asks", "answers", "draws", "opened", "tied")
+    }
+
+    def note(name: str, shown: NDArray[np.bool_], said: NDArray[np.integer]) -> None:
+        found[name].append(_where(shown, said))
+
     for release in exchange(labels, rosters, parameters, coins):
-        if adversary == "shuffle":
-            reports.append(_where(takes_part, _sorted_labels(release.noisy, rosters)))
-        elif reported:
-            reports.append(_where(release.kept, release.reported))
-        if sight.asks == "nothing":
-            continue
         own.append(_own_coins(coins, release.round, inside))
-        peers = np.where(takes_part, release.sources, 0).astype(np.int32)
-        for scope, kept, said in ((sight.asks, asks, peers), (sight.answers, answers, release.reported)):
-            shown = takes_part & _shown(scope, rosters, peers, inside)
-            kept.append(_where(shown, said))
-
-    def stacked(rounds: list[NDArray[np.int32]], seen: bool) -> NDArray[np.int32] | None:
-        return np.array(rounds) if seen else None
-
-    return _Seen(
-        stacked(reports, reported),
-        stacked(asks, sight.asks != "nothing"),
-        stacked(answers, sight.answers != "nothing"),
-        np.array(own) if own else np.zeros((parameters.rounds, len(members), 4)),
-    )
-
-
-def _mixed(
-    labels: NDArray[np.integer],
-    rosters: Rosters,
-    parameters: Parameters,
-    coins: Coins,
-    adversary: str,
-    members: NDArray[np.int64],
-) -> _Seen:
-    """The same of the mixed exchange. The view ``relay`` is a relay's, whomever the seed would have drawn."""
-    sight = sight_of(adversary, members.tolist(), parameters.exchange)
-    inside = np.zeros(len(labels), dtype=np.bool_)
-    inside[members] = True
-    takes_part = (rosters.sizes >= parameters.minimum_size)[rosters.clusters]
-    nobody = np.zeros_like(takes_part)
-    found: dict[str, list[NDArray[np.int32]]] = {name: [] for name in ("reports", "draws", "opened", "tied")}
-    own: list[NDArray[np.float64]] = []
-    for release in exchange(labels, rosters, parameters, coins):
         if adversary == "shuffle":
-            found["reports"].append(_where(takes_part, _sorted_labels(release.noisy, rosters)))
-        else:
-            found["reports"].append(_where(release.kept, release.reported))
-        found["draws"].append(_where(takes_part & inside, release.reported))
-        some, all_ = takes_part, nobody
-        if sight.opened == "as relay":
-            some, all_ = nobody, nobody
+            note("reports", takes_part, _sorted_labels(release.noisy, rosters))
+        elif reported:
+            note("reports", release.kept, release.reported)
+        if sight.asks != "nothing":
+            peers = np.where(takes_part, release.sources, 0).astype(np.int32)
+            note("asks", takes_part & _shown(sight.asks, rosters, peers, inside), peers)
+            if sight.answers != "nothing":
+                note("answers", takes_part & _shown(sight.answers, rosters, peers, inside), release.reported)
+        if sight.draws:
+            note("draws", takes_part & inside, release.reported)
+        if sight.opened != "never":
+            some, everyone = takes_part, np.zeros_like(takes_part)
             if adversary == "relay":
-                some = takes_part & np.isin(rosters.clusters, rosters.clusters[members])
-                all_ = some if parameters.relays == 1 else nobody
-            elif len(members):
-                some, all_ = _relaying(rosters, parameters, coins, release.round, inside)
-        found["opened"].append(_where(some & takes_part, _sorted_labels(release.noisy, rosters)))
-        found["tied"].append(_where(all_ & takes_part, release.noisy))
-        blocks = [coins.block(release.round, user, user + 1) for user in members.tolist()]
-        own.append(np.concatenate(blocks) if blocks else np.zeros((0, 4)))
-    arrays = {name: np.array(rounds) for name, rounds in found.items()}
-    return _Seen(
-        arrays["reports"] if RECORDS[View(adversary)].reports else None,
-        None,
-        None,
-        np.array(own),
-        arrays["draws"] if sight.draws else None,
-        arrays["opened"] if sight.opened != "never" else None,
-        arrays["tied"],
-    )
+                some = np.isin(rosters.clusters, rosters.clusters[members])
+                everyone = some if parameters.relays == 1 else everyone
+            elif sight.opened == "as relay":
+                some, everyone = _relaying(rosters, parameters, coins, release.round, inside)
+            note("opened", some & takes_part, _sorted_labels(release.noisy, rosters))
+            note("tied", everyone & takes_part, release.noisy)
+    seen = {name: np.array(rounds) if rounds else None for name, rounds in found.items()}
+    return Seen(coins=np.array(own), **seen)
 
 
 def _relaying(
@@ -196,6 +154,8 @@ def _relaying(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Of each user, whether some relay of her cluster is the adversary's, and whether all are."""
     some, everyone = np.zeros_like(inside), np.zeros_like(inside)
+    if not inside.any():
+        return some, everyone
     large = np.flatnonzero(rosters.sizes >= max(1, parameters.minimum_size)).tolist()
     clusters = ((cluster, rosters.roster(cluster).tolist()) for cluster in large)
     found = relays_of(secrets_of(coins), parameters.relays, round_, clusters)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.deployment.items import Directory, Item, Quiet, Ready
+from p2p_labeldp.deployment.items import Directory, Item, Ready
 from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.mechanisms.coins import Randomness
@@ -38,7 +38,6 @@ class IntermediaryPart(Part):
         self._plan = plan
         self._randomness = randomness
         self._role: Intermediary | None = None
-        self._quiet = False
         deployment = scenario.deployment
         self.dials |= {"learner": deployment.learner, "auditor": deployment.auditor}
 
@@ -57,12 +56,8 @@ class IntermediaryPart(Part):
         return "the coordinator to dismiss everyone" if self._role.finished else "labels"
 
     @property
-    def done(self) -> bool:
-        return not self._quiet and self._role is not None and self._role.finished
-
-    def arrived(self) -> None:
-        self._quiet = True
-        self.say("coordinator", Quiet())
+    def finished(self) -> bool:
+        return self._role is not None and self._role.finished
 
     def give_up(self, unreached: Sequence[str]) -> None:
         assert self._role is not None

@@ -22,7 +22,6 @@ from p2p_labeldp.deployment.items import (
     Examples,
     Facts,
     Item,
-    Quiet,
     Ready,
     Wanted,
     Written,
@@ -90,7 +89,6 @@ class LearnerPart(Part):
         self._known: Known | None = None
         self._role: _Gatherer | None = None
         self._written = False
-        self._quiet = False
         self._begun = 0.0  # by this node's own clock: another's may be hours away
         self._columns: dict[str, list[NDArray[np.int64]]] = {"clusters": [], "missing": []}
         self.dials["auditor"] = scenario.deployment.auditor
@@ -112,12 +110,8 @@ class LearnerPart(Part):
         return "the coordinator to end the run" if self._role.finished else "reports"
 
     @property
-    def done(self) -> bool:
-        return not self._quiet and self._role is not None and self._role.finished
-
-    def arrived(self) -> None:
-        self._quiet = True
-        self.say("coordinator", Quiet())
+    def finished(self) -> bool:
+        return self._role is not None and self._role.finished
 
     def give_up(self, unreached: Sequence[str]) -> None:
         assert self._role is not None

@@ -25,7 +25,7 @@ from p2p_labeldp.deployment.disturbing import DONE_TO_PROCESSES, Blow, Disturban
 from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
 from p2p_labeldp.deployment.misbehaving import POOLED, Pool
 from p2p_labeldp.deployment.roles import require_deployable, singles_of
-from p2p_labeldp.errors import CheckError, RequestError, RunError
+from p2p_labeldp.errors import CheckError, RequestError, RunError, leaves
 from p2p_labeldp.learning import require_model
 from p2p_labeldp.runs.folder import RunFolder, free_name
 from p2p_labeldp.runs.results import write_summary
@@ -347,11 +347,9 @@ def collect(work: Path, folder: RunFolder) -> Summary:
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one to tell of errors that came together."""
     for kind in (KeyboardInterrupt, RequestError, CheckError, RunError):
-        found: BaseException | None = group.subgroup(kind)
-        while isinstance(found, BaseExceptionGroup):
-            found = found.exceptions[0]
-        if found is not None:
-            return found
+        for leaf in leaves(group):
+            if isinstance(leaf, kind):
+                return leaf
     return group
 
 

@@ -24,6 +24,7 @@ from p2p_labeldp.deployment.items import (
     Mail,
     Over,
     Progress,
+    Quiet,
     decode_item,
     encode_item,
     encode_mail,
@@ -94,6 +95,7 @@ class Part:
         """User hosts that were there in time and asked for a share too late; known to the coordinator."""
         self.clock = 0
         self.now = 0.0
+        self._quiet = False
         self._progress: tuple[str, int, int] | None = None
         self._said: list[tuple[str, int, bytes]] = []
         self._mail: dict[str, list[Envelope]] = {}
@@ -178,9 +180,14 @@ class Part:
         yield from ()
 
     @property
+    def finished(self) -> bool:
+        """Whether the role that this part carries has said all that it will."""
+        return False
+
+    @property
     def done(self) -> bool:
         """Whether there is nothing left to do but to have everything said arrive."""
-        return False
+        return self.finished and not self._quiet
 
     def judge(self, key: str, name: str, size: int) -> bool:
         """Whether to take an item of so many bytes: asked before it is journaled, so that nobody fills this disk."""
@@ -274,7 +281,9 @@ class Part:
 
     def give_up(self, unreached: Sequence[str]) -> None: ...
 
-    def arrived(self) -> None: ...
+    def arrived(self) -> None:
+        self._quiet = True
+        self.say("coordinator", Quiet())
 
     def carries(self, receiver: int) -> bool:
         return receiver == self.address

@@ -16,10 +16,11 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.roles import require_role, require_schema
 from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.deployment.world import World
-from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.errors import RequestError, RunError, leaves
 from p2p_labeldp.network.credentials import is_private
 from p2p_labeldp.network.cuttable import CuttableSockets
 from p2p_labeldp.network.sockets import TcpSockets
+from p2p_labeldp.network.words import whence
 from p2p_labeldp.scenario import Scenario
 
 RENEW_BELOW = 1 / 3  # of a certificate's life left
@@ -63,14 +64,8 @@ def run_node(
             withheld += play(state=state, place=studies.place_of(place, number), patient=role != "coordinator")
             studies.note_over(state)
         return withheld
-    except BaseExceptionGroup as group:
-        raise _said(group, logger) from None
-    except KeyboardInterrupt:
-        raise RunError(INTERRUPTED) from None
-    except (RequestError, RunError):
-        raise
-    except Exception as error:
-        raise _said(BaseExceptionGroup("", [error]), logger) from None
+    except (Exception, BaseExceptionGroup, KeyboardInterrupt) as error:
+        raise _said(error, logger) from None
     finally:
         logger.drain()
 
@@ -138,26 +133,15 @@ def _get_certificate(folder: Path, scenario: Scenario, logger: Logger) -> None:
         logger("warning", warning=f"the certificate is old and could not be renewed: {error}")  # but good for now
 
 
-def _said(group: BaseExceptionGroup[BaseException], logger: Logger) -> BaseException:
+def _said(error: BaseException, logger: Logger) -> BaseException:
     """What to tell: an error of ours as it is; of anything else where it happened, since its text may quote a label."""
-    leaves: list[BaseException] = []
-    pending: list[BaseException] = [group]
-    while pending:
-        error = pending.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            pending = [*error.exceptions, *pending]
-        else:
-            leaves.append(error)
+    found = leaves(error)
     for wanted in (KeyboardInterrupt, RequestError, RunError):
-        for leaf in leaves:
+        for leaf in found:
             if isinstance(leaf, wanted):
                 return RunError(INTERRUPTED) if isinstance(leaf, KeyboardInterrupt) else leaf
-    leaf = leaves[0]
+    leaf = found[0]
     if isinstance(leaf, OSError):
         return RunError(f"{leaf.filename or 'a file or socket'}: {leaf.strerror or type(leaf).__name__}")
-    frame = leaf.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame is not None else "?"
-    logger("broken", reason=f"{type(leaf).__name__} at {where}")
-    return RunError(f"internal error, please report it: {type(leaf).__name__} at {where}")
+    logger("broken", reason=whence(leaf))
+    return RunError(f"internal error, please report it: {whence(leaf)}")

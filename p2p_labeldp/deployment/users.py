@@ -30,7 +30,6 @@ from p2p_labeldp.deployment.items import (
     Join,
     Noise,
     Over,
-    Quiet,
     Ready,
     Result,
     Unreached,
@@ -130,7 +129,6 @@ class UsersPart(Part):
         self._signatures: HostSignatures | None = None
         self._begun = False
         self._noise: Noise | None = None
-        self._quiet = False
         self._reports: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
         self._dones: dict[int, list[tuple[int, Done]]] = {}  # by round, of which the coordinator is not told yet
         self._told = -1  # the newest round of which it is
@@ -188,12 +186,8 @@ class UsersPart(Part):
         return self.host is not None and self.host.closed in self._dones
 
     @property
-    def done(self) -> bool:
-        return not self._quiet and self.host is not None and self.host.left
-
-    def arrived(self) -> None:
-        self._quiet = True
-        self.say("coordinator", Quiet())
+    def finished(self) -> bool:
+        return self.host is not None and self.host.left
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         if key in self._unreached:  # there is a way again

@@ -20,7 +20,7 @@ from trio.lowlevel import checkpoint, wait_task_rescheduled
 from trio.testing import MockClock
 
 from p2p_labeldp.engines.outcome import Outcome, Population
-from p2p_labeldp.errors import RunError
+from p2p_labeldp.errors import RunError, leaves
 from p2p_labeldp.mechanisms import Coins, Holder, Plan, PriorOf, Randomness
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork, OnBatch
@@ -385,12 +385,5 @@ def quiet_collector(users: int = _MANY) -> Iterator[None]:
 
 def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first leaf; an interrupt counts before anything that followed from it."""
-    leaves: list[BaseException] = []
-    pending: list[BaseException] = [group]
-    while pending:
-        error = pending.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            pending = [*error.exceptions, *pending]
-        else:
-            leaves.append(error)
-    return next((leaf for leaf in leaves if isinstance(leaf, KeyboardInterrupt)), leaves[0])
+    found = leaves(group)
+    return next((leaf for leaf in found if isinstance(leaf, KeyboardInterrupt)), found[0])

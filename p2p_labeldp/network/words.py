@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from p2p_labeldp.errors import leaves
 from p2p_labeldp.network.frames import MAX_REASON
 
 
@@ -33,8 +34,7 @@ def why(error: BaseException) -> str:
 
 def whence(error: BaseException) -> str:
     """Where a fault of ours is; not what it says, which may be about a message."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = leaves(error)[0]
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.array_views import ClusterViews, _exchanged, _Seen
+from p2p_labeldp.audit.array_views import ClusterViews, Seen, seen_of_exchange
 from p2p_labeldp.audit.sight import SIGHT
 from p2p_labeldp.audit.views import View, one_peer_each
 from p2p_labeldp.mechanisms.coins import Coins
@@ -18,11 +19,8 @@ from p2p_labeldp.privacy import View as Name
 
 def one_of(views: ClusterViews, run: int) -> View:
     """One of many views; users are called by their places."""
-    reports, asks, answers, *mixed = (
-        None if a is None else a[run]
-        for a in (views.reports, views.asks, views.answers, views.draws, views.opened, views.tied)
-    )
-    seen = _Seen(reports, asks, answers, views.coins[run], *mixed)
+    every = {field.name: getattr(views, field.name) for field in fields(Seen)}
+    seen = Seen(**{name: None if values is None else values[run] for name, values in every.items()})
     rosters = {0: tuple(range(views.cluster_size))}
     return _from_arrays(views.adversary, views.parameters, rosters, views.background, views.members, seen)
 
@@ -39,7 +37,7 @@ def view_of_exchange(
 ) -> View:
     """What ``adversary`` knows of a run of the vectorized engine."""
     rosters = Rosters.of(clusters)
-    seen = _exchanged(labels, rosters, parameters, coins, adversary, np.array(sorted(members), dtype=np.int64))
+    seen = seen_of_exchange(labels, rosters, parameters, coins, adversary, np.array(sorted(members), dtype=np.int64))
     named = {cluster: tuple(rosters.roster(cluster).tolist()) for cluster in range(len(rosters.sizes))}
     one_peer_each(adversary, members, named)
     return _from_arrays(adversary, parameters, named, dict(background or {}), frozenset(members), seen)
@@ -51,7 +49,7 @@ def _from_arrays(
     rosters: dict[int, tuple[int, ...]],
     background: dict[int, int],
     members: frozenset[int],
-    seen: _Seen,
+    seen: Seen,
 ) -> View:
     def by_user(values: NDArray[np.int32] | None) -> tuple[dict[int, int], ...] | None:
         if values is None:

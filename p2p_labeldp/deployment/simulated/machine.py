@@ -21,6 +21,7 @@ from p2p_labeldp.deployment.simulated.history import History
 from p2p_labeldp.deployment.simulated.meeting import ALERT, FINISHED, HELLO, REPLY, WELCOME, Meeting, Meetings
 from p2p_labeldp.deployment.simulated.network import End, Listener, Network
 from p2p_labeldp.deployment.world import World
+from p2p_labeldp.errors import leaves
 from p2p_labeldp.network.addresses import Address
 from p2p_labeldp.network.credentials import Identity
 from p2p_labeldp.network.sockets import Secured
@@ -196,9 +197,7 @@ def _stream(seed: str) -> Any:
 
 
 def _only(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return all(_only(each, kinds) for each in error.exceptions)
-    return isinstance(error, kinds)
+    return all(isinstance(each, kinds) for each in leaves(error))
 
 
 class ProcessSockets:

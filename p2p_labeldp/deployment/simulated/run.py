@@ -29,7 +29,7 @@ from p2p_labeldp.deployment.simulated.plan import SINGLES, Plan, draw
 from p2p_labeldp.deployment.simulated.strangers import visit
 from p2p_labeldp.deployment.simulated.verdict import judge
 from p2p_labeldp.deployment.simulated.watch import Broken, Watch
-from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.errors import RequestError, RunError, leaves
 from p2p_labeldp.scenario import Scenario, replace
 
 RESTARTS = 6
@@ -179,25 +179,25 @@ class _Simulation:
         try:
             await process.run(program)
         except (Exception, BaseExceptionGroup, Broken) as error:
-            if any(isinstance(leaf, trio.Cancelled) for leaf in _leaves(error)):
+            if any(isinstance(leaf, trio.Cancelled) for leaf in leaves(error)):
                 raise  # the whole simulation is taken down
             return self._last_words(name, error)
         return "killed" if process.killed else "done"
 
     def _last_words(self, name: str, error: BaseException) -> str:
-        leaves = _leaves(error)
-        for leaf in leaves:
+        found = leaves(error)
+        for leaf in found:
             if isinstance(leaf, Broken):
                 raise leaf
-        ours = [leaf for leaf in leaves if isinstance(leaf, RequestError | RunError)]
+        ours = [leaf for leaf in found if isinstance(leaf, RequestError | RunError)]
         if ours:
             kind = type(ours[0]).__name__
             return f"{kind}: {ours[0]}".replace(str(self.root), "")
-        system = [leaf for leaf in leaves if isinstance(leaf, OSError)]
+        system = [leaf for leaf in found if isinstance(leaf, OSError)]
         if system:
             return f"OSError: cannot be written: {system[0].strerror}"
-        if not any(isinstance(leaf, Killed) for leaf in leaves):
-            self.watch.broke(f"{name} has a fault of its own: {leaves[0]!r}", leaves[0])
+        if not any(isinstance(leaf, Killed) for leaf in found):
+            self.watch.broke(f"{name} has a fault of its own: {found[0]!r}", found[0])
         return "killed"
 
     def heard(self, name: str, event: str, facts: dict[str, object]) -> None:
@@ -211,9 +211,3 @@ class _Simulation:
 
 def _plain(value: object) -> object:
     return value if isinstance(value, int | float) else str(value)
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in _leaves(each)]
-    return [error]
