@@ -116,7 +116,8 @@ class CrookedMember(Depositor):
         return isinstance(self.relay, CrookedRelay) and batch.signature == self.relay.second != b""
 
     def _relaying(self, session: Session, position: int, share: Share) -> Relay:
-        relay = CrookedRelay(session, position, share.outer, share.inner, self.host.cipher, self.host.secrets)
+        host, keys = self.host, (share.outer, share.inner)
+        relay = CrookedRelay(session, position, *keys, host.cipher, host.secrets, host.parameters.labels)
         relay.entry, relay.old = self._entry, self.old
         return relay
 

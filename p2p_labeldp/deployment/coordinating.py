@@ -705,6 +705,7 @@ class CoordinatorPart(Part):
                 self._person_rows,
                 [warning[:MAX_REASON] for warning in self.role.warnings],
                 self.role.stopped,
+                self.role.reduced,
             ),
         )
 

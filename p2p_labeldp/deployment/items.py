@@ -200,6 +200,7 @@ class Facts(Item, frozen=True, tag="facts"):
     person_rows: Count = 1  # the most rows of one person
     warnings: list[Reason] = []  # what went wrong in the exchange, and who is or may be to blame
     stopped: list[Count] = []  # clusters that released nothing in some round since their exchange was stopped
+    reduced: list[Count] = []  # clusters whose exchange went on in some round without some of their users
 
 
 class Written(Item, frozen=True, tag="written"):

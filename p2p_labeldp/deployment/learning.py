@@ -232,6 +232,7 @@ class LearnerPart(Part):
             withheld=self.withheld,
             warnings=list(facts.warnings),
             stopped=sorted(facts.stopped),
+            reduced=sorted(facts.reduced),
             shares=self._role.shares,
             prior=self._role.prior,
         )

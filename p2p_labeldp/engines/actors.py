@@ -186,6 +186,7 @@ class Simulation:
             faults=[] if self.faults is None else self.faults.fired(),
             warnings=[*self.coordinator.warnings, *([] if self.faults is None else self.faults.warnings())],
             stopped=self.coordinator.stopped,
+            reduced=self.coordinator.reduced,
             delivery={} if self.faults is None else self.faults.delivery(),
         )
 

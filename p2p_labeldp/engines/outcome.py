@@ -40,6 +40,9 @@ class Outcome:
     """Clusters that released nothing, since without all of their users they would not keep the target."""
     stopped: list[int] = field(default_factory=list)
     """Clusters that opened nothing in some round of the mixed exchange: their users abstained in it."""
+    reduced: list[int] = field(default_factory=list)
+    """Clusters whose mixed exchange went on in some round without some of their users, who were left out of an attempt
+    or abstained."""
     shares: NDArray[np.float64] | None = None
     """The label distribution of each cluster, (clusters, K), as a curator published it."""
     prior: NDArray[np.float64] | None = None

@@ -112,8 +112,9 @@ def account(
     2.195
 
     ``thorough=False`` gives up the search for the worst n1 ten times sooner: clusters of more than some ten
-    thousand users then get a proved bound in seconds. ``relaying``: one of the colluders, at least, is a relay of the
-    mixed exchange; else that is averaged over who the relays are.
+    thousand users then get a proved bound in seconds. ``relaying``: colluders see the
+    shuffled view of the others whoever the relays of the mixed exchange are, and every label where all relays are
+    theirs; else it is averaged whether one of them is a relay.
     """
     allowed = views_of(parameters.exchange)
     if view not in allowed:

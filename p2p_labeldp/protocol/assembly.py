@@ -6,7 +6,9 @@
 Whoever does not commit in time is left out of the attempt. Whoever commits and does not open is named, and the
 attempt is made anew without her, with fresh commitments from all others: if those that are there were combined anew,
 colluders could choose among as many outcomes as they are many. An attempt that a relay halts, or whose time is over,
-is made anew with everyone. There are ``ATTEMPTS`` at most, so that whoever spoils attempts until the relays suit him
+is made anew with everyone: whoever was in an attempt that had relays must be in the next one, or the cluster stops. For
+a crooked relay could keep some from coming along, those whom it let say go and does not tell that it has halted, and
+single out the others. There are ``ATTEMPTS`` at most, so that whoever spoils attempts until the relays suit him
 has so many draws and no more. Then, or with too few members left, the cluster stops: its users abstain.
 
 A no-go is judged by what its sender and the relays show (``blame``); what is found is told, and nobody is excluded
@@ -152,6 +154,11 @@ class Assembly:
             return () if len(self._done) == len(self.members) else [(HOST, Stop(*self._name, False))]
         return ()
 
+    @property
+    def reduced(self) -> bool:
+        """Whether relays were drawn for fewer than all members: the others hid among those."""
+        return any(len(session.members) < len(self.members) for session in self._sessions.values())
+
     def settle(self) -> None:
         """Everyone is done."""
         if self.stage != SETTLED:
@@ -266,6 +273,10 @@ class Assembly:
 
     def _commit_all(self) -> Iterable[Outgoing]:
         if len(self._commitments) < self._least:
+            return self._stop()
+        before = {user for session in self._sessions.values() for user in session.members}
+        if behind := sorted(before.difference(self._commitments)):
+            self._name_them(f"{_count(behind)} took part in an attempt before, and the others do not go on alone")
             return self._stop()
         self._go(Event.COMMITTED)
         members = sorted(self._commitments)

@@ -83,10 +83,10 @@ Centres = Callable[[], Iterable[tuple[int, NDArray[np.float32]]]]
 Target = Callable[[int], bool]
 """Whether a cluster of so many users, all of whom take part, keeps to the epsilon that was asked for."""
 
-_UNHEARD, _DROPPED, _REPORTS, _ABSTAINED = range(4)
+_UNHEARD, _DROPPED, _REPORTS, ABSTAINED = range(4)
 SPOKE = (_DROPPED, _REPORTS)
 """What is heard of whoever got a label in a round."""
-_SAID = {"dropped": _DROPPED, "reported": _REPORTS, "abstained": _ABSTAINED}
+_SAID = {"dropped": _DROPPED, "reported": _REPORTS, "abstained": ABSTAINED}
 
 
 @dataclass
@@ -122,6 +122,8 @@ class Coordinator:
         """What went wrong in rounds that are over, and who is or may be to blame: for people."""
         self.stopped: list[int] = []
         """Clusters that released nothing in some round since their exchange was stopped, ascending."""
+        self.reduced: list[int] = []
+        """Clusters whose exchange went on in some round without some of their users, ascending."""
         self.clusters: NDArray[np.int64] = np.full(users, -1, dtype=np.int64)
         """Each user's cluster, -1 for the absent; known once everyone is assigned."""
         self.centres: Centres | None = None
@@ -338,7 +340,7 @@ class Coordinator:
         present = self._present
         clusters, said = self.clusters[present], heard[present]
         sizes = np.bincount(clusters)
-        missing = np.bincount(clusters[(said == _UNHEARD) | (said == _ABSTAINED)], minlength=len(sizes)) > 0
+        missing = np.bincount(clusters[(said == _UNHEARD) | (said == ABSTAINED)], minlength=len(sizes)) > 0
         takes_part = np.bincount(clusters[(said == _REPORTS) | (said == _DROPPED)], minlength=len(sizes)) > 0
         keeps = {size: target(size) for size in np.unique(sizes[takes_part]).tolist()}
         fails = missing | np.array([not keeps.get(size, True) for size in sizes.tolist()])

@@ -207,7 +207,9 @@ class Depositor(User):
 
     def _relaying(self, session: Session, position: int, share: Share) -> Relay:
         """What she is when she is drawn as a relay."""
-        return Relay(session, position, share.outer, share.inner, self.host.cipher, self.host.secrets)
+        host = self.host
+        labels = host.parameters.labels
+        return Relay(session, position, share.outer, share.inner, host.cipher, host.secrets, labels)
 
     def checks(self, session: Session) -> Sequence[Outgoing]:
         """All are shown the batch: go, if her packet is in it."""

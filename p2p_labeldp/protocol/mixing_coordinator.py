@@ -16,7 +16,7 @@ import numpy as np
 
 from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.protocol.assembly import Assembly, Mixing
-from p2p_labeldp.protocol.coordinator import EXCHANGE, SPOKE, Coordinator, Phase
+from p2p_labeldp.protocol.coordinator import ABSTAINED, EXCHANGE, SPOKE, Coordinator, Phase
 from p2p_labeldp.protocol.messages import (
     ATTEMPTS,
     Batch,
@@ -96,9 +96,12 @@ class MixingCoordinator(Coordinator):
         for cluster, assembly in self._assemblies.items():
             assembly.settle()
             self._warn(assembly.named)
-            reports = any(self._heard[user] in SPOKE for user in assembly.members)
+            said = {self._heard[user] for user in assembly.members}
+            reports = not said.isdisjoint(SPOKE)
             if assembly.stopped and not reports and cluster not in self.stopped:
                 self.stopped = sorted([*self.stopped, cluster])
+            if (assembly.reduced or (reports and ABSTAINED in said)) and cluster not in self.reduced:
+                self.reduced = sorted([*self.reduced, cluster])
         return super()._close()
 
     def _warn(self, named: list[str]) -> None:

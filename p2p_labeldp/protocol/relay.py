@@ -93,7 +93,7 @@ class Relay:
     """The relay at a position, 0 to L-1, of a session that is mixing. ``key`` and ``inner`` are its secret keys."""
 
     def __init__(
-        self, session: Session, position: int, key: bytes, inner: bytes, cipher: Cipher, secrets: Secrets
+        self, session: Session, position: int, key: bytes, inner: bytes, cipher: Cipher, secrets: Secrets, labels: int
     ) -> None:
         self.session = session
         self.position = position
@@ -101,6 +101,7 @@ class Relay:
         self.stage = MIXING
         self._cipher = cipher
         self._secrets = secrets
+        self._labels = labels
         self._key, self._inner = key, inner
         self._nonce = draw_nonce(secrets, *session.name, position)
         self._deposits: dict[int, bytes] = {}  # by place
@@ -277,12 +278,14 @@ class Relay:
         return dealt
 
     def _deal(self, places: list[int], keys: list[bytes]) -> list[Outgoing]:
-        """To each of its members the label at her place in the batch."""
+        """To each of its members the label at her place in the batch. What is none counts as label 0: whoever was told
+        something else would report nothing, and tell so that she drew a packet that somebody had marked."""
         session = self.session
         mine = range(self.position, len(places), len(session.relays))
-        labels = self._cipher.labels(keys, [session.batch[places[place]] for place in mine], session.context)
+        found = self._cipher.labels(keys, [session.batch[places[place]] for place in mine], session.context)
+        labels = (0 if label is None or label >= self._labels else label for label in found)
         return [
-            (session.members[place], Drawn(session.round, session.attempt, label or 0))
+            (session.members[place], Drawn(session.round, session.attempt, label))
             for place, label in zip(mine, labels, strict=True)
         ]
 

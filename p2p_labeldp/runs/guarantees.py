@@ -66,11 +66,14 @@ class Circumstances:
         held = set(outcome.withheld)
         counted = [user for user in outcome.missing if int(outcome.clusters[user]) not in held]
         reported = cluster_sizes(outcome.clusters, parameters, counted) if held else None
-        return cls(sizes, delta, reported=reported, distrusted=_distrusted(outcome, parameters), **facts)
+        distrusted = bool(outcome.reduced) or _distrusted(outcome, parameters)
+        return cls(sizes, delta, reported=reported, distrusted=distrusted, **facts)
 
     def seen(self, view: View) -> Mapping[int, int]:
-        """The sizes that count for a view: who sees reports alone learns nothing of what was not released."""
-        return self.sizes if self.reported is None or view not in _REPORTS_ALONE else self.reported
+        """The sizes that count for a view: who sees reports alone learns nothing of what was not released, unless
+        crooked relays tell."""
+        alone = view in _REPORTS_ALONE and not self.crooked
+        return self.reported if alone and self.reported is not None else self.sizes
 
 
 def _distrusted(outcome: Outcome, parameters: Parameters) -> bool:

@@ -483,6 +483,27 @@ def test_a_label_from_another_relay_than_the_one_that_deals_to_her_is_refused() 
     assert run.reports[0] == on_arrays(run)
 
 
+@CIPHERS
+def test_a_packet_that_holds_no_label_counts_as_label_0(make: type[Any]) -> None:
+    """User 2 seals a label that there is none of: whoever draws it reports as everyone else does."""
+
+    class Marking(Depositor):
+        __slots__ = ()
+
+        def deposits(self, found: session.Session) -> Any:
+            self.noisy = 700
+            return super().deposits(found)
+
+    run = Mixed(SIZE, cipher=make(), roles={2: Marking}).run()
+    drew = [
+        user for user, source in enumerate(sources(secrets_of(SeededCoins(5)), 0, 0, SIZE, 3).tolist()) if source == 2
+    ]
+    assert drew
+    assert all(run.reports[0][user] == 0 for user in drew)
+    assert run.reports[0].keys() == set(range(SIZE))
+    assert run.refusals == []
+
+
 # Who takes part
 
 
