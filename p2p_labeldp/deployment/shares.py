@@ -28,8 +28,8 @@ class Shares:
 
     def holders_of(self, users: NDArray[np.int64]) -> list[Holder]:
         """Those who speak for any of these users, in order."""
-        places = np.unique(np.searchsorted(np.array(self._firsts), users, side="right") - 1).tolist()
-        return [self.hosts[place] for place in places if place >= 0]
+        until = np.bincount(np.searchsorted(np.array(self._firsts), users, side="right"))
+        return [self.hosts[place - 1] for place in np.flatnonzero(until).tolist() if place]
 
     def holder_of(self, user: int) -> Holder | None:
         place = bisect_right(self._firsts, user) - 1

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,18 +43,24 @@ def window(trials: int, chance: float, tail: float) -> Window:
     return Window(max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach)))
 
 
+# log(x!) minus Stirling's formula for x up to 15, where its series is too short; zero counts as one. Factorials so
+# small are exact in float64.
+_SMALLEST_STIRLING = np.array(
+    [math.log(math.factorial(x)) - (x + 0.5) * math.log(x) + x - _HALF_LOG_TWO_PI for x in (1, *range(1, 16))]
+)
+
+
 def _stirling_series(counts: Floats) -> Floats:
-    """log(x!) minus Stirling's formula; its series where log-gamma would cancel. Zero counts as one."""
+    """log(x!) minus Stirling's formula of whole numbers; zero counts as one."""
     safe = np.maximum(counts, 1.0)
     square = safe * safe
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square) / square) / safe
-    small = np.minimum(safe, 16.0)
-    direct = scipy.special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small - _HALF_LOG_TWO_PI
+    direct = _SMALLEST_STIRLING[np.minimum(safe, 15.0).astype(np.intp)]
     result: Floats = np.where(safe > 15.5, series, direct)
     return result
 
 
-@cache  # on first use: a user host whose flips are given does without scipy's functions, and their memory
+@cache
 def _small_stirling() -> Floats:
     return _stirling_series(np.arange(1 << 12, dtype=np.float64))
 
@@ -117,6 +122,42 @@ def pmf(where: Window, trials: int, chance: float) -> Floats:
     """Binomial point masses over a window."""
     result: Floats = np.exp(log_pmf(np.arange(where.low, where.high + 1), trials, chance))
     return result
+
+
+_NEGLIGIBLE = 40.0
+
+
+@cache  # on first use: most processes do without polynomials, and their memory
+def _nodes() -> tuple[Floats, Floats]:
+    """Places in [0, 1] and weights of a Gauss-Legendre sum: exact up to degree 63, and to the last digit for e^-40x."""
+    places, weights = np.polynomial.legendre.leggauss(32)
+    return (places + 1) / 2, weights / 2
+
+
+def fair_tail(trials: Floats, least: Floats) -> Floats:
+    """P(Binomial(trials, 1/2) >= least) for each of them, to about 1e-12 of itself; ``trials`` and ``least`` are whole.
+
+    From half of the trials up it is least P(Binomial = least) times the integral of (1 - u^2)^(b-1) (1 - u)^(a-b) over
+    [0, 1], where a = least and b = trials - least + 1: the incomplete beta function, of terms that are all positive.
+    The integrand falls faster and faster, so that what lies beyond the place where it is e^-40 is less than that share.
+    Below half, what the other side lacks of one. In numpy alone: a user host does without scipy's functions, and
+    their memory.
+    """
+    upper = np.clip(np.where(2 * least > trials, least, trials - least + 1), 1.0, np.maximum(trials, 1.0))
+    beyond, rest = 2 * upper - trials - 1, trials - upper
+    slope = beyond + np.sqrt(beyond * beyond + 2 * _NEGLIGIBLE * np.maximum(trials - 1, 0.0))
+    reach = np.minimum(2 * _NEGLIGIBLE / np.maximum(slope, 1.0), 1.0)
+    area = np.empty(upper.size)
+    nodes, weights = _nodes()
+    step = max(1, _BLOCK // nodes.size)
+    for start in range(0, upper.size, step):
+        block = slice(start, start + step)
+        u = np.multiply.outer(reach[block], nodes)
+        exponent = rest[block, None] * np.log1p(-u * u) + beyond[block, None] * np.log1p(-u)
+        area[block] = reach[block] * (np.exp(exponent, out=exponent) @ weights)
+    tail = np.minimum(upper * np.exp(log_pmf(upper, np.maximum(trials, 1.0), 0.5)) * area, 1.0)
+    result: Floats = np.where(2 * least > trials, tail, 1 - tail)
+    return np.where(least > trials, 0.0, np.where(least <= 0, 1.0, result))
 
 
 class Draws(NamedTuple):

@@ -187,7 +187,7 @@ class Shuffled:
 
     looseness = 1.0
     coarseness = 0.0
-    # The binomial tails are scipy's incomplete beta function, good to about 1e-12; a hundredfold margin.
+    # ``fair_tail`` is good to about 1e-12; a hundredfold margin.
     rounding = 1e-10
 
     def __init__(self, cells: Cells, tail: float) -> None:

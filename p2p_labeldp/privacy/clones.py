@@ -24,9 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
-from p2p_labeldp.privacy.binomial import Floats, log_pmf, pmf, window
+from p2p_labeldp.privacy.binomial import Floats, fair_tail, log_pmf, pmf, window
 from p2p_labeldp.privacy.reports import Reports, Rows, exponential
 from p2p_labeldp.privacy.shuffle import Labels
 from p2p_labeldp.privacy.views import LocalNoise
@@ -72,7 +71,7 @@ class ClonePairs:
 
     looseness = 0.0
     coarseness = 0.0
-    # The binomial tails are scipy's incomplete beta function, good to about 1e-12; a hundredfold margin.
+    # ``fair_tail`` is good to about 1e-12; a hundredfold margin.
     rounding = 1e-10
 
     def __init__(self, clones: Clones, tail: float) -> None:
@@ -102,8 +101,7 @@ def coin_excess(fair: Floats, right: npt.NDArray[np.float64] | np.float64, epsil
         ratio = np.where(room > 0, (right * grown - wrong) / room, 1.0)
     # The least A whose likelihood ratio exceeds e^epsilon; at A = fair + 1 it is right / wrong, which does.
     least = np.minimum(np.floor((fair + 1) * (ratio / (1 + ratio))) + 1, fair + 1)
-    tail = scipy.special.betainc(np.maximum(least, 1.0), np.maximum(fair - least + 1, 0.5), 0.5)
-    tail = np.where(least > fair, 0.0, np.where(least <= 0, 1.0, tail))
+    tail = fair_tail(np.broadcast_to(fair, least.shape), least)
     inside = least >= 1
     point = np.where(inside, np.exp(log_pmf(np.where(inside, least - 1, 0.0), fair, 0.5)), 0.0)
     # With S = P(Binomial >= least): the last coin adds a one with probability right (or wrong).
