@@ -1,13 +1,14 @@
 """One noun, one record: every table that is keyed by a noun has all of its members, and nothing else.
 
-Whoever adds a mechanism, a view, a message, a data set, an adversary, a fault or an engine and forgets one of the
-places that must know it is told here which. A module that nobody can name is found too.
+Whoever adds a mechanism, a view, an exchange, a message, a data set, an adversary, a fault or an engine and forgets one
+of the places that must know it is told here which. A module that nobody can name is found too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -18,12 +19,13 @@ from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.audit.runs import CHECKED
-from p2p_labeldp.audit.sight import SIGHT
+from p2p_labeldp.audit.sight import SEEN_IN, SIGHT
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.deployment import disturbing
 from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.engines.actors import _HOLDERS
+from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.learning import model_of
@@ -32,7 +34,8 @@ from p2p_labeldp.mechanisms import Holder, Plan, make_plan, mechanism_of
 from p2p_labeldp.mechanisms.plan import Mechanism
 from p2p_labeldp.network import faults
 from p2p_labeldp.network.faults import Delivered
-from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees
+from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees, views_of
+from p2p_labeldp.privacy.account import COMES_TO
 from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS, PARTIES, VERSION, Fault
 from p2p_labeldp.reporting import privacy, styles, words
@@ -52,6 +55,7 @@ from p2p_labeldp.scenario import (
     Engine,
     Scenario,
     make_entry,
+    replace,
 )
 
 PACKAGE = Path(p2p_labeldp.__file__).parent
@@ -170,13 +174,37 @@ def test_every_view_of_the_mixed_exchange_is_accounted_for_and_said_in_words() -
     assert set(MIXED_VIEWS) - set(VIEWS) == {View.RELAY}
 
 
+# Exchanges
+
+
+def test_every_exchange_has_its_record_and_is_accounted_for_seen_and_audited() -> None:
+    assert_complete(EXCHANGES, Exchange)
+    for table in (COMES_TO, SEEN_IN, CHECKED):
+        assert_complete(table, Exchange)
+    for name, record in EXCHANGES.items():
+        assert record.words
+        assert not (record.relayed and record.permuted)
+        assert any(record.hops) == any(record.messages)
+        assert views_of(name) == (MIXED_VIEWS if record.relayed else VIEWS)
+        assert {name in message.exchanges for message in BY_KIND.values()} == {True, False}
+    assert [name for name, record in EXCHANGES.items() if record.independent] == [Exchange.PULL]
+
+
+@pytest.mark.parametrize("relays", [0, 2])
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_scenarios_and_parameters_agree_on_which_exchanges_take_relays(exchange: str, relays: int) -> None:
+    allowed = EXCHANGES[exchange].relayed == (relays > 0)
+    with nullcontext() if allowed else pytest.raises(RequestError, match="relays"):
+        Parameters(alpha=0.2, exchange=exchange, relays=relays).check()
+    with nullcontext() if allowed else pytest.raises(RequestError, match="relays"):
+        replace(Scenario(), mechanism__exchange=str(exchange), mechanism__relays=relays)
+
+
 # Messages
 
 
 def test_every_message_is_audited_and_described() -> None:
     assert all(message.senders and message.receivers and message.purpose for message in BY_KIND.values())
-    assert_complete(CHECKED, Exchange)
-    assert_complete(EXCHANGES, Exchange)
     for checker, _ in CHECKED.values():
         assert_complete(checker.checks, KINDS)
     assert_complete(rows_of("protocol.md", "Messages"), KINDS)

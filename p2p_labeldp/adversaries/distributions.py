@@ -26,8 +26,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.privacy.binomial import Window, pmf
+from p2p_labeldp.scenario import EXCHANGES
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +82,7 @@ def log_ratios(
 def _at_most_once(parameters: Parameters) -> bool:
     """Whether no label is reported twice among the reports that are counted together."""
     together = parameters.theta < 1 and parameters.rounds > 1 and not parameters.fresh
-    return parameters.exchange == Exchange.PERMUTATION and not together
+    return EXCHANGES[parameters.exchange].permuted and not together
 
 
 def _collapsed(counts: NDArray[np.int64], labels: int, candidates: tuple[int, int]) -> NDArray[np.int64]:

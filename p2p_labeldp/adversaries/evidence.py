@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit.array_views import ClusterViews
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.mechanisms.exchange import flip
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.scenario import EXCHANGES
 
 Counts = NDArray[np.int64]
 
@@ -57,7 +58,7 @@ class Evidence:
 def evidence_of(view: View, victim: int) -> Evidence:
     """What one view says. The victim's own label, should the background hold it, is not looked at."""
     parameters, labels = view.parameters, view.parameters.labels
-    if parameters.exchange == Exchange.MIXED and view.adversary != "shuffle":
+    if EXCHANGES[parameters.exchange].relayed and view.adversary != "shuffle":
         return _mixed_evidence_of(view, victim)
     fresh = parameters.noise == "fresh"
     shuffled = view.adversary == "shuffle"
@@ -142,7 +143,7 @@ def _mixed_evidence_of(view: View, victim: int) -> Evidence:
 def evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
     """What each of many views says about the user at the same place."""
     parameters, labels, size = views.parameters, views.parameters.labels, views.cluster_size
-    if parameters.exchange == Exchange.MIXED and views.adversary != "shuffle":
+    if EXCHANGES[parameters.exchange].relayed and views.adversary != "shuffle":
         return _mixed_evidence_of_all(views, victim)
     fresh = parameters.noise == "fresh"
     shuffled = views.adversary == "shuffle"
@@ -218,7 +219,7 @@ def _mixed_evidence_of_all(views: ClusterViews, victim: int) -> Evidence:
 
 def _same_again(parameters: Parameters) -> bool:
     """Whether rounds that share a flip report the same labels, in another order."""
-    return parameters.exchange == Exchange.PERMUTATION and parameters.theta == 1
+    return EXCHANGES[parameters.exchange].permuted and parameters.theta == 1
 
 
 def _by_label(values: NDArray[np.int32], where: NDArray[np.bool_] | bool, labels: int) -> Counts:

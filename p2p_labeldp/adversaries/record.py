@@ -6,7 +6,7 @@ every other room asks the record. Its keys are declared in ``scenario.entries``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Entry, Scenario
+from p2p_labeldp.scenario import Entry, Exchange, Scenario
 
 
 class Examples(Protocol):
@@ -104,7 +104,7 @@ class Adversary:
     """Where it misbehaves: whether one honest relay of the mixed exchange hides the others from it all the same."""
     attacks: tuple[Attack, ...] = ()
     """Attacks of its own, played on what it sees beside the best there is."""
-    exchanges: tuple[str, ...] = ("pull",)
+    exchanges: Collection[str] = (Exchange.PULL,)
     """In which exchanges there are such."""
     deployed: bool = False
     """Whether nodes of a deployment can carry it: its users are known before there are clusters, for one."""

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.mixed_views import relays_of
-from p2p_labeldp.audit.sight import SIGHT, Scope, sight_of
+from p2p_labeldp.audit.sight import Scope, seen_in, sight_of
 from p2p_labeldp.audit.views import one_peer_each
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.exchange import BLOCK, Rosters, exchange
 from p2p_labeldp.mechanisms.mixing import secrets_of
-from p2p_labeldp.privacy import RECORDS, Exchange, Parameters, View
+from p2p_labeldp.privacy import RECORDS, Parameters, View
 
 _UNSEEN = -1
 
@@ -55,7 +55,7 @@ class ClusterViews(Seen):
 
     @property
     def sees_the_wire(self) -> bool:
-        return self.parameters.exchange != Exchange.MIXED and SIGHT[View(self.adversary)].asks == "wire"
+        return seen_in(View(self.adversary), self.parameters.exchange).asks == "wire"
 
     def __len__(self) -> int:
         return self.runs

@@ -5,7 +5,7 @@ A question to oneself goes through one's own mailbox: it is in the trace, for th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple
 
 from p2p_labeldp.errors import RequestError
@@ -41,8 +41,35 @@ SIGHT: dict[View, Sight] = {
 """Of the views of ``privacy.MIXED_VIEWS``. The view ``peer`` is one user's as a user, whether she relayed or not."""
 
 
+def _pulled(sight: Sight) -> Sight:
+    return sight._replace(draws=False, opened="never")
+
+
+def _permuted(sight: Sight) -> Sight:
+    """A member knows whom everyone of her cluster asks."""
+    return _pulled(sight)._replace(asks="cluster" if sight.asks == "own" else sight.asks)
+
+
+def _mixed(sight: Sight) -> Sight:
+    """Nobody asks. Where all relays are the adversary's, everyone's label is known as if told by herself."""
+    return sight._replace(asks="nothing", answers="all" if sight.opened == "as relay" else "nothing")
+
+
+SEEN_IN: dict[Exchange, Callable[[Sight], Sight]] = {
+    Exchange.PULL: _pulled,
+    Exchange.MIXED: _mixed,
+    Exchange.PERMUTATION: _permuted,
+}
+"""What is left of it in each exchange."""
+
+
+def seen_in(view: View, exchange: str) -> Sight:
+    """What a view sees in an exchange."""
+    return SEEN_IN[Exchange(exchange)](SIGHT[view])
+
+
 def sight_of(adversary: str, members: Collection[int], exchange: str) -> Sight:
-    """What a view sees in an exchange; RequestError where it does not go with these members."""
+    """The same; RequestError where it does not go with these members."""
     allowed = views_of(exchange)
     if adversary not in allowed:
         raise RequestError(f"view must be one of {', '.join(allowed)}, not {adversary!r}")
@@ -53,10 +80,4 @@ def sight_of(adversary: str, members: Collection[int], exchange: str) -> Sight:
         raise RequestError(f"members needs the view {', '.join(others)} or {last}, not {view}")
     if view in (View.PEER, View.RELAY) and not members:
         raise RequestError(f"the view {view} needs a member: the {view} herself")
-    sight = SIGHT[view]
-    if exchange == Exchange.PULL:
-        return sight._replace(draws=False, opened="never")
-    if exchange == Exchange.PERMUTATION:  # a member knows whom everyone of her cluster asks
-        return sight._replace(asks="cluster" if sight.asks == "own" else sight.asks, draws=False, opened="never")
-    # Nobody asks. Where all relays are the adversary's, everyone's label is known as if told by herself.
-    return sight._replace(asks="nothing", answers="all" if sight.opened == "as relay" else "nothing")
+    return seen_in(view, exchange)

@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.mixed_views import Seen, seen_of
 from p2p_labeldp.audit.rules import Broken, require_shape
-from p2p_labeldp.audit.sight import SIGHT, Scope, Sight, sight_of
+from p2p_labeldp.audit.sight import Scope, Sight, seen_in, sight_of
 from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
 from p2p_labeldp.mechanisms.exchange import flip
-from p2p_labeldp.privacy import RECORDS, Exchange, Parameters
+from p2p_labeldp.privacy import RECORDS, Parameters
 from p2p_labeldp.privacy import View as Name
 from p2p_labeldp.protocol.messages import HOST
+from p2p_labeldp.scenario import EXCHANGES
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class View:
     @property
     def sees_the_wire(self) -> bool:
         """Whether a user of whom no question is seen must have asked herself."""
-        return self.parameters.exchange != Exchange.MIXED and SIGHT[Name(self.adversary)].asks == "wire"
+        return seen_in(Name(self.adversary), self.parameters.exchange).asks == "wire"
 
     def noisy_of(self, member: int, round_: int) -> int | None:
         """What one of the adversary's own users deposited; None where her label or her coins are not known."""
@@ -162,7 +163,7 @@ def view_of(
     one_peer_each(adversary, members, rosters)
     answers = [{pair: tuple(labels) for pair, labels in given.items()} for given in heard.answers]
     mixed = Seen(None, None, ())
-    if parameters.exchange == Exchange.MIXED:
+    if EXCHANGES[parameters.exchange].relayed:
         mixed = heard.mixed(trace, coins, true_labels)
         answers = [{(user, user): (label,) for user, label in tied.items()} for tied in mixed.tied]
     return View(

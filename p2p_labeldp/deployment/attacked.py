@@ -23,13 +23,12 @@ from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.attacked import measure_attacks
 from p2p_labeldp.mechanisms import make_coins
-from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.privacy import View as Views
 from p2p_labeldp.protocol.messages import HOST
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.runs.summary import Summary
-from p2p_labeldp.scenario import Scenario, replace
+from p2p_labeldp.scenario import EXCHANGES, Scenario, replace
 
 
 def attacked(
@@ -39,7 +38,7 @@ def attacked(
     executed = executed_in(summary, folder, scenario, data_dir)
     attacks = measure_attacks(executed)
     contents = [*pooled]
-    if contents and executed.resolved.plan.parameters.exchange == Exchange.PULL:
+    if contents and EXCHANGES[executed.resolved.plan.parameters.exchange].independent:
         note = _of_the_pool(executed, Pool.merged(contents))
         attacks = tuple(
             msgspec.structs.replace(attack, note=f"{attack.note}; {note}" if attack.note else note)

@@ -22,7 +22,7 @@ from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.protocol.auditor import Auditor
 from p2p_labeldp.protocol.messages import AUDITOR, HOST, Fault, Refusal, Refused
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario
 
 Write = Callable[[Iterator[bytes]], None]
 """Write a trace, given as its bytes in parts; once or again."""
@@ -101,7 +101,8 @@ class AuditorPart(Part):
     def _checked(self, key: str, record: bytes) -> str:
         """The kind of a record, if it is one, and of a message that this peer's roles may have sent."""
         assert self.directory is not None
-        largest = MAX_RECORD if self._scenario.mechanism.exchange == "pull" else MAX_BODY  # relays pass batches on
+        relayed = EXCHANGES[self._scenario.mechanism.exchange].relayed
+        largest = MAX_BODY if relayed else MAX_RECORD  # relays pass batches on
         if len(record) > largest and key not in SINGLES:
             raise Refused(Fault.OVERSIZED, f"a record takes at most {largest} bytes, not {len(record)}")
         try:

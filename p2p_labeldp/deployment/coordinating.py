@@ -55,7 +55,7 @@ from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.coordinator import HELLOS, Coordinator
 from p2p_labeldp.protocol.messages import (
@@ -77,7 +77,7 @@ from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.resolve import resolve
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, Scenario
 
 LARGEST = np.float32(1e15)
 """Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
@@ -556,7 +556,7 @@ class CoordinatorPart(Part):
         self._plan = ClusterPlan(self._scenario, users, self._given)
         parameters = parameters_of(self._scenario, self.directory.labels)
         made: Callable[..., Coordinator] = Coordinator
-        if parameters.exchange == Exchange.MIXED:
+        if EXCHANGES[parameters.exchange].relayed:
             made = partial(MixingCoordinator, mixing=self._mixing(parameters))
         self.role = made(
             users,

@@ -64,7 +64,7 @@ from p2p_labeldp.network.frames import Bye, Parting
 from p2p_labeldp.network.relay import Relay
 from p2p_labeldp.network.tls import Transport
 from p2p_labeldp.protocol.beforehand import plan_beforehand, rounds_of
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, Scenario
 from p2p_labeldp.streams import Purpose
 
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
@@ -127,7 +127,7 @@ class Node:
         self._next_mark: Mark | None = None
         self._entries = 0  # in the journal
         self._keys: RoundKeys | None = None
-        if role == "users" and scenario.mechanism.exchange == "mixed":
+        if role == "users" and EXCHANGES[scenario.mechanism.exchange].relayed:
             if erased := self.journal.fact(ERASED, ""):
                 self._mark = msgspec.json.decode(erased, type=Mark)
             self._keys = RoundKeys(state, self._world.disk, self._world.entropy, self._mark)
@@ -241,13 +241,13 @@ class Node:
 
     def _signing(self) -> CertifiedKey | None:
         """The key of this node's certificate, for statements of the mixed exchange."""
-        if self.scenario.mechanism.exchange == "pull":
+        if not EXCHANGES[self.scenario.mechanism.exchange].relayed:
             return None
         return CertifiedKey.load(self._certificates)
 
     def _root(self) -> bytes:
         """What the coordinator's nonces of the mixed exchange are made from; the same after a restart."""
-        if self.scenario.mechanism.exchange == "pull":
+        if not EXCHANGES[self.scenario.mechanism.exchange].relayed:
             return b""
         return bytes.fromhex(self.journal.fact(MIXING, self._world.entropy(32).hex()))
 

@@ -47,7 +47,7 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
 )
 from p2p_labeldp.protocol.wire import Envelope
-from p2p_labeldp.scenario import MAX_RELAYS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, MAX_RELAYS, Scenario
 
 EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
 MAX_CLOCK = 1 << 62  # no honest clock comes near it; clocks stand still there
@@ -213,7 +213,7 @@ class Part:
     def _most_relays(self) -> int:
         """Of the mixed exchange, as far as is known before there are clusters; 0 in others."""
         mechanism = self._scenario.mechanism
-        return mechanism.relays or MAX_RELAYS if mechanism.exchange == "mixed" else 0
+        return mechanism.relays or MAX_RELAYS if EXCHANGES[mechanism.exchange].relayed else 0
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         """Act on one item of a peer; whatever is wrong with it is refused, and the part stays as it was."""

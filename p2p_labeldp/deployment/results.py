@@ -29,7 +29,7 @@ from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.learning import Model
 from p2p_labeldp.learning.model_file import FILE as MODEL
 from p2p_labeldp.mechanisms import Holder, mechanism_of
-from p2p_labeldp.privacy import Exchange, Guarantee, Parameters, View, account
+from p2p_labeldp.privacy import Guarantee, Parameters, View, account
 from p2p_labeldp.privacy.views import ClosedForm, LocalNoise
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.folder import RunFolder
@@ -44,7 +44,7 @@ from p2p_labeldp.runs.persons import of_one_label, person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import counted, learned, stated, write_results
 from p2p_labeldp.runs.summary import Adversary, Summary
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, Scenario
 from p2p_labeldp.scenario import replace as changed
 
 NEARLY = 0.98
@@ -253,7 +253,7 @@ def _hosts_epsilon(parameters: Parameters, size: int, own: int, lost: bool, delt
     It sees no more than the auditor either, who sees every message: that is stated where noise is fresh in every round,
     where somebody is ``lost``, and where the host's own answers come near it already.
     """
-    if parameters.exchange == Exchange.MIXED:
+    if EXCHANGES[parameters.exchange].relayed:
         if lost:
             return account(View.AUDITOR, parameters.flips_alone, cluster_size=1).get_epsilon(delta).epsilon
         coalition = account(View.COALITION, parameters, cluster_size=size, colluders=own, thorough=False)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import mechanism_of
-from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, CURATOR, LEARNER, SHUFFLER
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario
 from p2p_labeldp.scenario.extensions import added
 
 SINGLES = {
@@ -23,11 +22,10 @@ def require_deployable(scenario: Scenario) -> None:
     """Not every scenario that can be simulated can be deployed."""
     if added("mechanism", scenario.mechanism.kind) is not None:
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind} comes from a plugin and cannot be deployed")
-    if scenario.mechanism.exchange == Exchange.PERMUTATION:
-        raise RequestError(
-            'mechanism.exchange = "permutation" is for simulations; a deployment has no key agreement among members '
-            'of a cluster; use "pull" or "mixed"'
-        )
+    exchange = scenario.mechanism.exchange
+    if why := EXCHANGES[exchange].undeployable:
+        others = " or ".join(f'"{name}"' for name, record in EXCHANGES.items() if not record.undeployable)
+        raise RequestError(f'mechanism.exchange = "{exchange}" is for simulations; {why}; use {others}')
     if scenario.adversaries:
         from p2p_labeldp.deployment import misbehaving  # a host that carries none stays small
 

@@ -43,7 +43,7 @@ from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.plan import LARGEST_DELTA, Holder, Plan
-from p2p_labeldp.privacy import Exchange, Parameters, View, account, withstand
+from p2p_labeldp.privacy import Parameters, View, account, withstand
 from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
@@ -70,7 +70,7 @@ from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.protocol.wire import Envelope
-from p2p_labeldp.scenario import MAX_RELAYS, MECHANISMS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, MAX_RELAYS, MECHANISMS, Scenario
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.misbehaving import Pool
@@ -348,7 +348,7 @@ class UsersPart(Part):
         if self._plan.holder is not Holder.PEERS:
             self.host = Host(self._parameters, self._coins, mine.first, mine.last)
             self.users = self._submitters(labels, self.host)
-        elif self._parameters.exchange == Exchange.MIXED:
+        elif EXCHANGES[self._parameters.exchange].relayed:
             from p2p_labeldp.protocol.onions import Onions  # a host that needs none of it stays small
 
             assert self._signing is not None

@@ -24,7 +24,6 @@ from p2p_labeldp.errors import RunError, leaves
 from p2p_labeldp.mechanisms import Coins, Holder, Plan, PriorOf, Randomness
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork, OnBatch
-from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.protocol.assembly import Mixing
 from p2p_labeldp.protocol.auditor import Auditor, Record
 from p2p_labeldp.protocol.coordinator import Coordinator, Target
@@ -52,7 +51,7 @@ from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.sealing import Cipher, Vault
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import LEFT, User
-from p2p_labeldp.scenario import Network
+from p2p_labeldp.scenario import EXCHANGES, Network
 from p2p_labeldp.streams import KeyedStream, Purpose
 
 _HOLDERS = {
@@ -107,7 +106,7 @@ class Simulation:
         self.users: list[User]
         mixing: Mixing | None = None
         labels = enumerate(population.labels.tolist())
-        if parameters.exchange == Exchange.MIXED:
+        if EXCHANGES[parameters.exchange].relayed:
             host = MixingHost(parameters, coins, 0, count, cipher or Vault())
             host.member = lambda user: cast(Depositor, self.users[user])
             self.host: Host = host

@@ -29,12 +29,12 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.privacy import RECORDS, Exchange, Parameters, View, account
+from p2p_labeldp.privacy import RECORDS, Parameters, View, account
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, worst_of
 from p2p_labeldp.runs.results import learned
 from p2p_labeldp.runs.summary import Attack, Rate
-from p2p_labeldp.scenario import Network, Scenario, entries
+from p2p_labeldp.scenario import EXCHANGES, Network, Scenario, entries
 from p2p_labeldp.streams import Purpose, stream
 
 TRIALS = 20_000  # of a game on arrays: a fraction of a second for clusters of a hundred
@@ -150,7 +150,7 @@ def _passive(context: Context, part: Assignment, view: View, size: int, colluder
     if size < max(1, context.parameters.minimum_size):
         return {"note": "there is nobody to see: all abstained, or none shares a cluster with them"}
     parameters = dataclasses.replace(context.parameters, minimum_size=1)
-    users = 4_000_000 if parameters.exchange != Exchange.MIXED else 400_000  # who relays is worked out user by user
+    users = 400_000 if EXCHANGES[parameters.exchange].relayed else 4_000_000  # who relays is worked out user by user
     trials = min(TRIALS, max(FEWEST, users // size))
     game = Game(view, size, parameters, trials, context.seed, colluders)
     others = (*SIMPLE, *(attack.name for attack in adversary_of(part.entry).attacks))

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
 from p2p_labeldp.mechanisms.mixing import secrets_of, sources
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import Parameters
+from p2p_labeldp.scenario import EXCHANGES
 
 BLOCK = 1 << 15  # users per block: coins of a block (1 MiB) stay in the second-level cache
 
@@ -110,14 +111,14 @@ def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Paramete
     # As numbers of the types they are combined with, so that no block converts them again.
     sizes, starts = rosters.sizes.astype(np.float64), rosters.starts.astype(index)
     noisy = true
-    pulled, mixed = parameters.exchange == Exchange.PULL, parameters.exchange == Exchange.MIXED
-    contributed = np.empty(0 if pulled or mixed else count)
+    way = EXCHANGES[parameters.exchange]
+    contributed = np.empty(count if way.permuted else 0)
     secrets = secrets_of(coins)
     for round_ in range(parameters.rounds):
         flipping = round_ == 0 or parameters.noise == "fresh"
         if flipping:
             noisy = np.empty(count, dtype=small)
-        peers: NDArray[np.signedinteger] = (np.empty if pulled else np.zeros)(count, dtype=index)
+        peers: NDArray[np.signedinteger] = (np.empty if way.independent else np.zeros)(count, dtype=index)
         kept = np.empty(count, dtype=np.bool_)
         for start in range(0, count, BLOCK):
             here = slice(start, min(start + BLOCK, count))
@@ -125,18 +126,18 @@ def exchange(labels: NDArray[np.integer], rosters: Rosters, parameters: Paramete
             if flipping:
                 noisy[here] = flip(true[here], drawn, parameters.alpha, parameters.labels)
             cluster = rosters.clusters[here]
-            if pulled:
+            if way.independent:
                 place: NDArray[np.signedinteger] = (drawn[:, PEER] * sizes.take(cluster)).astype(index)
                 place += starts.take(cluster)
                 peers[here] = place if rosters.members is None else rosters.members.take(place)
-            elif not mixed:
+            elif way.permuted:
                 contributed[here] = drawn[:, PEER]
             kept[here] = drawn[:, KEEP] < parameters.theta
             if not everyone:
                 kept[here] &= takes_part[cluster]
-        for each in () if pulled else np.flatnonzero(takes_part & (rosters.sizes > 0)).tolist():
+        for each in () if way.independent else np.flatnonzero(takes_part & (rosters.sizes > 0)).tolist():
             roster = rosters.roster(each)
-            if mixed:
+            if way.relayed:
                 peers[roster] = roster[sources(secrets, round_, each, len(roster), parameters.relays)]
             else:
                 peers[roster] = roster[agreed_places(contributed[roster])]

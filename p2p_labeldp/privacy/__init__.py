@@ -10,9 +10,10 @@ from p2p_labeldp.privacy.calibrate import Calibration, calibrate, variance
 from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
 from p2p_labeldp.privacy.guarantee import REPETITION, Guarantee, Method, Relation, read_guarantee, together
-from p2p_labeldp.privacy.parameters import Exchange, Noise, Parameters
+from p2p_labeldp.privacy.parameters import Noise, Parameters
 from p2p_labeldp.privacy.relays import Cases, cases, relays_to_withstand, withstand
 from p2p_labeldp.privacy.views import MIXED_VIEWS, RECORDS, VIEWS, View, sees, views_of
+from p2p_labeldp.scenario import Exchange
 
 __all__ = [
     "MIXED_VIEWS",

@@ -7,6 +7,7 @@ for the same cluster sizes again and again.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -19,12 +20,13 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.binomial import Floats
 from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.paper import lemma_epsilon
-from p2p_labeldp.privacy.parameters import Exchange, Parameters
+from p2p_labeldp.privacy.parameters import Parameters
 from p2p_labeldp.privacy.profile import Found, Profile, met
 from p2p_labeldp.privacy.relays import NO_RELAY, Cases, cases
 from p2p_labeldp.privacy.trade_off import Curve, renyi, trade_off
 from p2p_labeldp.privacy.views import RECORDS, View, chance_permuted, views_of
 from p2p_labeldp.privacy.worst import WORK
+from p2p_labeldp.scenario import Exchange
 from p2p_labeldp.threads import one_thread
 
 # An answer within this fraction of the local epsilon is said to have fallen to it.
@@ -116,12 +118,12 @@ def account(
     shuffled view of the others whoever the relays of the mixed exchange are, and every label where all relays are
     theirs; else it is averaged whether one of them is a relay.
     """
+    parameters.check()
     allowed = views_of(parameters.exchange)
     if view not in allowed:
         raise RequestError(f"view must be one of {', '.join(allowed)}, not {view!r}")
     if int(cluster_size) != cluster_size or cluster_size < 1:
         raise RequestError(f"cluster_size must be a whole number of at least 1, not {cluster_size}")
-    parameters.check()
     if int(colluders) != colluders or not 0 <= colluders < cluster_size:
         raise RequestError(
             f"colluders must be a whole number of at least 0 and less than the cluster size {cluster_size}, "
@@ -140,20 +142,14 @@ def account(
         int(colluders),
         work=WORK if thorough else WORK * _QUICK,
     )
-    if parameters.exchange == Exchange.MIXED:
-        profile = _mixed(View(view), profile, parameters)
-        if relaying and profile.cases is not None and view == View.COALITION:
-            profile = replace(profile, cases=Cases(profile.cases.all, 1 - profile.cases.all, 0.0))
-    elif parameters.exchange == Exchange.PERMUTATION:
-        profile = _permuted(profile)
+    profile = COMES_TO[Exchange(parameters.exchange)](View(view), profile, parameters)
+    if relaying and profile.cases is not None and view == View.COALITION:
+        profile = replace(profile, cases=Cases(profile.cases.all, 1 - profile.cases.all, 0.0))
     return Account(profile, str(view))
 
 
 def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
-    """What a view of the mixed exchange comes to, given what it would be of the pull exchange.
-
-    Labels travel sealed, so who sees the wire learns what the reports tell, and nothing without them.
-    """
+    """Labels travel sealed, so who sees the wire learns what the reports tell, and nothing without them."""
     n, relays = pull.cluster_size, parameters.relays
     if not 1 <= relays <= n:
         raise RequestError(f"relays must be at least 1 and at most the cluster size {n}, not {relays}")
@@ -176,8 +172,7 @@ def _mixed(view: View, pull: Profile, parameters: Parameters) -> Profile:
     return replace(pull, view=str(record.sealed), theta=pull.theta if record.reports else 0.0)
 
 
-def _permuted(pull: Profile) -> Profile:
-    """What a view of the permutation comes to, given what it would be of the pull exchange."""
+def _permuted(view: View, pull: Profile, parameters: Parameters) -> Profile:
     if pull.view == View.SHUFFLE:
         return pull
     rounds = 1 if pull.fresh else pull.rounds
@@ -188,6 +183,14 @@ def _permuted(pull: Profile) -> Profile:
     if pull.view == View.COALITION:  # its members know the permutation, so that it is a matter of the chance alone
         return replace(pull, view="auditor", colluders=0, seen=seen)
     return replace(pull, seen=seen)
+
+
+COMES_TO: dict[Exchange, Callable[[View, Profile, Parameters], Profile]] = {
+    Exchange.PULL: lambda view, pull, parameters: pull,
+    Exchange.MIXED: _mixed,
+    Exchange.PERMUTATION: _permuted,
+}
+"""What a view of each exchange comes to, given what it would be of the pull exchange."""
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,8 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy.account import Account, account
 from p2p_labeldp.privacy.guarantee import Guarantee
 from p2p_labeldp.privacy.pairs import interpolated
-from p2p_labeldp.privacy.parameters import Exchange, Parameters
+from p2p_labeldp.privacy.parameters import Parameters
+from p2p_labeldp.scenario import Exchange
 
 # Returned alphas are multiples of this, and so are thetas of the coarser one: numbers one can write in a scenario.
 _ALPHA_GRID = 1e-6

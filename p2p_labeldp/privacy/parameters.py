@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import EXCHANGES, Exchange
 
 
 class Noise(StrEnum):
@@ -14,17 +15,6 @@ class Noise(StrEnum):
 
     STICKY = "sticky"
     FRESH = "fresh"
-
-
-class Exchange(StrEnum):
-    """How a noisy label comes from one user to another."""
-
-    PULL = "pull"
-    """The paper's: she asks one member of her cluster, who learns that she did and answers her."""
-    MIXED = "mixed"
-    """Relays of the cluster mix sealed labels and draw one for each user: nobody knows whose she got."""
-    PERMUTATION = "permutation"
-    """Members agree on a secret permutation of their cluster, and each asks whom she is mapped to."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +85,11 @@ class Parameters:
                 raise RequestError(f"{name} must be within 0..1, not {share}")
         if self.noise not in tuple(Noise):
             raise RequestError(f"noise must be {' or '.join(Noise)}, not {self.noise!r}")
-        if self.exchange not in tuple(Exchange):
-            raise RequestError(f"exchange must be one of {', '.join(Exchange)}, not {self.exchange!r}")
+        if self.exchange not in EXCHANGES:
+            raise RequestError(f"exchange must be one of {', '.join(EXCHANGES)}, not {self.exchange!r}")
         if int(self.relays) != self.relays or self.relays < 0:
             raise RequestError(f"relays must be a whole number of at least 0, not {self.relays}")
-        if (self.exchange == Exchange.MIXED) != (self.relays > 0):
-            needed = "at least 1" if self.exchange == Exchange.MIXED else "0"
+        relayed = EXCHANGES[self.exchange].relayed
+        if relayed != (self.relays > 0):
+            needed = "at least 1" if relayed else "0"
             raise RequestError(f"relays must be {needed} with exchange {self.exchange}, not {self.relays}")

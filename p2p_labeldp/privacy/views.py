@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats
-from p2p_labeldp.privacy.parameters import Exchange
 from p2p_labeldp.privacy.reports import exponential
+from p2p_labeldp.scenario import EXCHANGES
 
 
 class View(StrEnum):
@@ -50,11 +50,11 @@ class ViewRecord:
     accounted: bool = True
     """Whether it is a view of the exchange."""
     closed_form: bool = False
-    """Whether its cost in the pull exchange is a formula."""
+    """Whether its cost is a formula where users ask each other."""
     mixed: str = ""
     """What it sees in the mixed exchange, where that is something else."""
     pull: bool = True
-    """Whether there is such a party in the pull exchange."""
+    """Whether there is such a party where users ask each other."""
     reports: bool = True
     """Whether it sees the reports."""
     sealed: str = ""
@@ -129,16 +129,22 @@ MIXED_VIEWS = tuple(view for view, record in RECORDS.items() if record.accounted
 
 def views_of(exchange: str) -> tuple[View, ...]:
     """The views of an exchange, which ``account`` knows."""
-    return MIXED_VIEWS if exchange == Exchange.MIXED else VIEWS
+    return MIXED_VIEWS if EXCHANGES[exchange].relayed else VIEWS
 
 
 def sees(view: View, exchange: str) -> str:
     """What a view sees in an exchange, in words."""
     record = RECORDS[view]
-    return record.mixed if exchange == Exchange.MIXED and record.mixed else record.sees
+    return record.mixed if EXCHANGES[exchange].relayed and record.mixed else record.sees
 
 
 CLOSED_FORM = tuple(view for view, record in RECORDS.items() if record.closed_form)
+"""Where users ask each other."""
+
+
+def has_closed_form(view: View, exchange: str) -> bool:
+    """Whether its cost in an exchange is a formula, which holds however many went missing."""
+    return RECORDS[view].closed_form and not EXCHANGES[exchange].relayed
 
 
 @dataclass(frozen=True)

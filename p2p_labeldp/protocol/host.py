@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import PEER, Coins
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
@@ -30,7 +30,7 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
     name_of,
 )
-from p2p_labeldp.scenario import Clusters, Defences
+from p2p_labeldp.scenario import EXCHANGES, Clusters, Defences
 
 Said = tuple[int, int, Message]
 """(sender, receiver, message): what a user of a host says when her host is told something."""
@@ -55,7 +55,7 @@ class Host:
         self.early: set[tuple[int, int]] = set()
         """(asker, round) of asks that wait for a round to begin. Whoever asks asks one user in a round."""
         self.check: AssignmentCheck | None = None
-        self.permuted = parameters.exchange == Exchange.PERMUTATION
+        self.permuted = EXCHANGES[parameters.exchange].permuted
         """Whether whom users ask is what the members of their cluster agree on; the host then carries all of them."""
         self._agreed: dict[tuple[int, int], array[int]] = {}
         self._coins = coins

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.privacy import Exchange
+from p2p_labeldp.scenario import EXCHANGES
 
 VERSION = 5
 
@@ -30,6 +30,10 @@ PARTIES = {
 USER = "user"
 """Where a class names the parties that a message goes between: any user."""
 Parties = tuple[int | str, ...]
+
+ASKING = tuple(name for name, record in EXCHANGES.items() if not record.relayed)
+RELAYED = tuple(name for name, record in EXCHANGES.items() if record.relayed)
+"""The exchanges in which users ask each other, and those in which relays mix what users hand in."""
 
 MAX_FEATURES = 1 << 16  # 256 KiB of float32: larger than any picture or table row we load
 ROSTER_PART = 1 << 16  # members per roster message: 512 KiB, so that no frame needs more than 1 MiB
@@ -107,7 +111,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unk
     """One such message in words, where its kind does not say it all; ``{label}`` and the like stand for its fields."""
     counterpart: ClassVar[str | None] = None
     """Of a question and its answer, the kind of the other one."""
-    exchanges: ClassVar[tuple[Exchange, ...]] = tuple(Exchange)
+    exchanges: ClassVar[tuple[str, ...]] = tuple(EXCHANGES)
     """Which exchanges of Algorithm 2 have it; other mechanisms have messages of their own."""
     once: ClassVar[bool] = False
     """Whether all there is to audit is that nobody says it twice to one receiver, in a round if it has one; other
@@ -170,7 +174,7 @@ class Ask(Message, frozen=True, tag="ask"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a user asks one of her cluster"
-    exchanges = (Exchange.PULL, Exchange.PERMUTATION)
+    exchanges = ASKING
     says = "question"
     counterpart = "answer"
 
@@ -181,7 +185,7 @@ class Answer(Message, frozen=True, tag="answer"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "she is told a noisy label"
-    exchanges = (Exchange.PULL, Exchange.PERMUTATION)
+    exchanges = ASKING
     says = "answer “{label}”"
     counterpart = "ask"
 
@@ -273,7 +277,7 @@ class Commit(Message, frozen=True, tag="commit"):
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a member commits to a nonce and keys"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "commits"
 
     round: RoundNumber
@@ -287,7 +291,7 @@ class Committed(Message, frozen=True, tag="committed"):
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "everyone's commitments are published"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
@@ -305,7 +309,7 @@ class Open(Message, frozen=True, tag="open"):
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "she opens what she committed to"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "opens"
 
     round: RoundNumber
@@ -325,7 +329,7 @@ class Opened(Message, frozen=True, tag="opened"):
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "all openings are published: the relays are known"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
@@ -340,7 +344,7 @@ class Deposit(Message, frozen=True, tag="deposit"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member hands her sealed label to the first relay"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "sealed label"
 
     round: RoundNumber
@@ -357,7 +361,7 @@ class Batch(Message, frozen=True, tag="batch"):
     senders = (USER,)
     receivers = (USER, HOST, COORDINATOR)
     purpose = "a relay passes all sealed labels on"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "sealed batch"
 
     round: RoundNumber
@@ -375,7 +379,7 @@ class Passed(Message, frozen=True, tag="passed"):
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a relay tells the digests of its batches"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
@@ -391,7 +395,7 @@ class Go(Message, frozen=True, tag="go"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member has found her packet in the batch"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     attempt: Attempt
@@ -409,7 +413,7 @@ class NoGo(Message, frozen=True, tag="nogo"):
     senders = (USER,)
     receivers = (USER, COORDINATOR)
     purpose = "a member has not found her packet"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "no-go"
 
     round: RoundNumber
@@ -426,7 +430,7 @@ class Unlock(Message, frozen=True, tag="unlock"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a relay releases its inner key to the relays"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "inner key"
 
     round: RoundNumber
@@ -441,7 +445,7 @@ class Reveal(Message, frozen=True, tag="reveal"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a relay opens its nonce of the draw"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "nonce"
 
     round: RoundNumber
@@ -453,7 +457,7 @@ class Drawn(Message, frozen=True, tag="drawn"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member is told the label that was drawn for her"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
     says = "label {label}"
 
     round: RoundNumber
@@ -470,7 +474,7 @@ class Halt(Message, frozen=True, tag="halt"):
     senders = (USER,)
     receivers = (HOST, COORDINATOR)
     purpose = "a relay gives an attempt up"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
@@ -486,7 +490,7 @@ class Overdue(Message, frozen=True, tag="overdue"):
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a relay that has released says for whom it waits"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
@@ -500,7 +504,7 @@ class Stop(Message, frozen=True, tag="stop"):
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "an attempt is over"
-    exchanges = (Exchange.MIXED,)
+    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index

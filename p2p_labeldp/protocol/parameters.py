@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.privacy import Exchange, Parameters
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import ATTEMPTS
-from p2p_labeldp.scenario import MECHANISMS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, Scenario
 
 
 def parameters_of(scenario: Scenario, labels: int) -> Parameters:
@@ -30,5 +30,5 @@ def parameters_of(scenario: Scenario, labels: int) -> Parameters:
         minimum_size=max(scenario.clusters.minimum_size if scenario.defences.abstain else 1, mechanism.relays),
         exchange=mechanism.exchange,
         relays=mechanism.relays,
-        attempts=ATTEMPTS if mechanism.exchange == Exchange.MIXED else 1,
+        attempts=ATTEMPTS if EXCHANGES[mechanism.exchange].relayed else 1,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from p2p_labeldp.network.faults import NEVER, key_of, offset_of
 from p2p_labeldp.protocol.messages import BY_KIND, HOST, Message
 from p2p_labeldp.runs.execute import faults_of
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario
 from p2p_labeldp.streams import KeyedStream, Purpose
 
 SHOWN_ATTEMPTS = 12  # of one message: the pauses between them double, and a picture has room for no more
@@ -47,7 +47,7 @@ class Fates:
 
     @staticmethod
     def known(scenario: Scenario) -> bool:
-        return scenario.ships and scenario.mechanism.exchange == "pull"
+        return scenario.ships and EXCHANGES[scenario.mechanism.exchange].independent
 
     def of(self, kind: str, round_: int, user: int, sender: int, receiver: int, sent: float) -> Fate:
         record = 0, sent, sender, receiver, _message(kind, round_, user)

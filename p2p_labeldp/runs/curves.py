@@ -23,8 +23,8 @@ from itertools import pairwise
 from typing import Literal
 
 from p2p_labeldp.mechanisms import Holder, Plan
-from p2p_labeldp.privacy import Account, Exchange, Guarantee, View, account, views_of
-from p2p_labeldp.privacy.views import CLOSED_FORM
+from p2p_labeldp.privacy import Account, Guarantee, View, account, views_of
+from p2p_labeldp.privacy.views import has_closed_form
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_account
 from p2p_labeldp.runs.summary import Curve
 
@@ -77,7 +77,7 @@ def _basis(view: View, guarantee: Guarantee, plan: Plan, found: Circumstances) -
         return None
     parameters = plan.parameters
     fresh = parameters.fresh
-    closed = view in CLOSED_FORM and parameters.exchange != Exchange.MIXED
+    closed = has_closed_form(view, parameters.exchange)
     if guarantee.cluster_size is None or (not closed and any(sizes.values())):
         return _Basis(
             [account(View.AUDITOR, parameters.flips_alone, cluster_size=1)], "flips", CHEAP if fresh else LINEAR

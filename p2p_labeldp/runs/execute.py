@@ -33,14 +33,14 @@ from p2p_labeldp.mechanisms import (
     require_installed,
 )
 from p2p_labeldp.network.faults import Faults
-from p2p_labeldp.privacy import Exchange, Parameters, View, account
+from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.auditor import BATCH, Record
 from p2p_labeldp.protocol.coordinator import Target
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.folder import RunFolder
 from p2p_labeldp.runs.guarantees import Table, circumstances, guarantees
 from p2p_labeldp.runs.resolve import Resolved
-from p2p_labeldp.scenario import ENGINES, MECHANISMS, Engine, Hosting, Scenario
+from p2p_labeldp.scenario import ENGINES, EXCHANGES, MECHANISMS, Engine, Hosting, Scenario
 from p2p_labeldp.streams import Purpose
 
 Progress = Callable[[str, int, int], None]
@@ -199,8 +199,9 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
     require_installed(scenario.mechanism.kind)
     require_model(scenario.learner)
-    if scenario.mechanism.exchange == "mixed" and dask is not None:
-        raise RequestError('--dask is not allowed with mechanism.exchange = "mixed"; run it in one process')
+    exchange = scenario.mechanism.exchange
+    if not EXCHANGES[exchange].splits and dask is not None:
+        raise RequestError(f'--dask is not allowed with mechanism.exchange = "{exchange}"; run it in one process')
     if dask is not None:
         refuse_split(scenario, engine)
     if not ENGINES[Engine(engine)].sends_messages:
@@ -264,8 +265,7 @@ def faults_of(scenario: Scenario, users: int) -> Faults | None:
 
 
 def expected_messages(users: int, parameters: Parameters) -> int:
-    """About how many messages a run sends: hello, assignment, goodbye; then ask, answer, report, done, round."""
-    # Mixed: commit, open, deposit, a go to every relay, the label that was drawn, done.
-    asking = 3 if parameters.exchange != Exchange.MIXED else 5 + parameters.relays
-    per_round = asking + parameters.theta
+    """About how many messages a run sends: hello, assignment, goodbye; those of each round, and the reports."""
+    messages, for_each_relay = EXCHANGES[parameters.exchange].messages
+    per_round = messages + for_each_relay * parameters.relays + parameters.theta
     return math.ceil(users * (3 + parameters.rounds * per_round + parameters.rounds - 1))

@@ -29,7 +29,8 @@ from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms import Holder, Plan
 from p2p_labeldp.privacy import Account, Exchange, Guarantee, Parameters, View, account, views_of
-from p2p_labeldp.privacy.views import CLOSED_FORM
+from p2p_labeldp.privacy.views import has_closed_form
+from p2p_labeldp.scenario import EXCHANGES
 
 FRESH = "fresh_answers"
 """The kind of adversary that makes new noise for every asker."""
@@ -118,7 +119,7 @@ def circumstances(
     """What the guarantees of an exchange depend on; ``replaced``: roles are code that nobody has accounted for."""
     pooling, sizes = colluding(assignments), cluster_sizes(outcome.clusters, parameters)
     kinds = tuple(misbehaving(assignments))
-    hiding = parameters.exchange == Exchange.MIXED and all(adversary_called(kind).hidden_from for kind in kinds)
+    hiding = EXCHANGES[parameters.exchange].relayed and all(adversary_called(kind).hidden_from for kind in kinds)
     crooked = {*pooling, *(user for each in assignments if each.entry.name in kinds for user in each.members)}
     return Circumstances.of(
         outcome,
@@ -210,7 +211,7 @@ def _within(view: View, size: int, parameters: Parameters, found: Circumstances,
     """Whether clusters of a size are proved to keep to an epsilon: cheaper than to find their own."""
     if epsilon == math.inf:
         return True
-    cheap = (View.LEARNER, View.COALITION) if parameters.exchange == Exchange.PULL else ()
+    cheap = (View.LEARNER, View.COALITION) if EXCHANGES[parameters.exchange].independent else ()
     if view in cheap and _cheap_delta(view, size, parameters, found, epsilon) <= found.delta:
         return True
     return cluster_account(view, size, parameters, found).keeps_to(epsilon, found.delta)
@@ -239,7 +240,7 @@ def _cheap_delta(view: View, size: int, parameters: Parameters, found: Circumsta
 
 def _of_size(view: View, size: int, lost: int, parameters: Parameters, found: Circumstances) -> Guarantee:
     known: dict[str, Any] = {"colluders": colluders_in(size, found)} if view == View.COALITION else {}
-    if lost and (view not in CLOSED_FORM or parameters.exchange == Exchange.MIXED):
+    if lost and not has_closed_form(view, parameters.exchange):
         reason = f"{lost} of {size} users went missing: the flips alone are counted on"
         return msgspec.structs.replace(_flips(view, parameters, found.delta, reason), cluster_size=size, **known)
     accountant = cluster_account(view, size, parameters, found)

@@ -8,6 +8,7 @@ declared in exactly one place. The scenario knows nothing of the other rooms: wh
 
 from p2p_labeldp.scenario.engines import ENGINES, Engine, Hosting
 from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
+from p2p_labeldp.scenario.exchanges import EXCHANGES, Exchange
 from p2p_labeldp.scenario.overriding import make_entry
 from p2p_labeldp.scenario.reading import (
     check_override,
@@ -22,7 +23,6 @@ from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Named, Number, On
 from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
-    EXCHANGES,
     MAX_RELAYS,
     MECHANISMS,
     MODELS,
@@ -64,6 +64,7 @@ __all__ = [
     "Engine",
     "Entry",
     "Examples",
+    "Exchange",
     "Hosting",
     "Ids",
     "Learner",

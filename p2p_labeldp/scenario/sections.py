@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from p2p_labeldp.scenario.exchanges import EXCHANGES
 from p2p_labeldp.scenario.rules import MAX_SEED, Address, Named, Number, OneOf, Switch, Text, Whole, key
 from p2p_labeldp.scenario.schema import NO_SCHEMA, Schema, SchemaTable
 
@@ -108,7 +109,7 @@ class Reads:
         return self.flips and not self.pure
 
 
-EXCHANGES = ("pull", "mixed", "permutation")
+_WAYS = [record.words for record in EXCHANGES.values()]
 MAX_RELAYS = 32  # a packet grows by two layers for each relay, and every relay handles every packet
 
 MECHANISMS = {
@@ -149,8 +150,7 @@ class Mechanism:
     exchange: str = key(
         "pull",
         OneOf(EXCHANGES),
-        "users ask each other, as in the paper; relays of the cluster mix sealed labels; or users ask each other by a "
-        "secret permutation of the cluster, simulations only (peer_to_peer)",
+        f"{'; '.join(_WAYS[:-1])}; or {_WAYS[-1]} (peer_to_peer)",
     )
     relays: int = key(
         0, Whole(0, MAX_RELAYS), "how many members of a cluster mix its labels (mixed); 0: follows from withstand"

@@ -10,6 +10,7 @@ from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
+from p2p_labeldp.scenario.exchanges import EXCHANGES, Exchange
 from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
@@ -91,9 +92,9 @@ class Scenario:
 
     @property
     def _hops(self) -> int:
-        """Messages one after the other in a round: ask, answer, done, close; or four times an attempt to mix."""
-        mechanism = self.mechanism
-        return 4 if mechanism.exchange != "mixed" else 4 * (11 + mechanism.relays)
+        """Messages one after the other in a round."""
+        hops, for_each_relay = EXCHANGES[self.mechanism.exchange].hops
+        return hops + for_each_relay * self.mechanism.relays
 
     def _check_kind(self) -> None:
         mechanism = self.mechanism
@@ -112,14 +113,16 @@ class Scenario:
         """Relays are for the mixed exchange, and that is a way to run Algorithm 2."""
         mechanism = self.mechanism
         relayed = {name: value for name in ("relays", "withstand") if (value := getattr(mechanism, name))}
-        if mechanism.exchange != "pull" and mechanism.kind != "peer_to_peer":
+        if mechanism.exchange != Exchange.PULL and mechanism.kind != "peer_to_peer":
             raise RequestError(
                 f'mechanism.exchange = "{mechanism.exchange}" is not allowed with {mechanism.kind}; '
                 "it is for peer_to_peer"
             )
-        if mechanism.exchange == "mixed":
+        if EXCHANGES[mechanism.exchange].relayed:
             if not relayed:
-                raise RequestError('mechanism.relays is missing; exchange "mixed" needs it, or withstand')
+                raise RequestError(
+                    f'mechanism.relays is missing; exchange "{mechanism.exchange}" needs it, or withstand'
+                )
             if len(relayed) == 2:
                 raise RequestError(
                     "mechanism.relays and mechanism.withstand exclude each other: relays follow from withstand; "

@@ -27,7 +27,7 @@ from p2p_labeldp.mechanisms.mixing import secrets_of
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs import Run, Summary
 from p2p_labeldp.runs.run import run
-from p2p_labeldp.scenario import MECHANISMS, MODELS, Scenario, parse_scenario
+from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, MODELS, Scenario, parse_scenario
 
 SEED, EPSILON = 11, 1.5
 DIGITS = """
@@ -46,9 +46,13 @@ LABELS: dict[str, dict[str, Any]] = {
 # A curator who publishes shares that the learner undoes, and users who keep to themselves what they got.
 OPTIONS: dict[str, dict[str, Any]] = {"centralized": {"tau": 0.05, "beta": 0.5}, "peer_to_peer": {"theta": 0.8}}
 OPTIONS["subsampled_rr"] = {"theta": 0.7}
-OPTIONS["mixed"] = {"theta": 0.8, "exchange": "mixed", "relays": 2}
-KINDS = {kind: kind for kind in MECHANISMS} | {"mixed": "peer_to_peer"}
-"""Every mechanism, and every other way to run one."""
+OPTIONS |= {
+    name: {"theta": 0.8, "exchange": name} | ({"relays": 2} if record.relayed else {})
+    for name, record in EXCHANGES.items()
+    if name != "pull"
+}
+KINDS = {kind: kind for kind in MECHANISMS} | {name: "peer_to_peer" for name in EXCHANGES if name != "pull"}
+"""Every mechanism, and every other exchange of the one that has several."""
 
 
 class Found(NamedTuple):
@@ -112,7 +116,7 @@ def by_sweep(scenario: Scenario, folder: Path) -> Found:
 
 def by_comparison(scenario: Scenario, folder: Path) -> Found:
     mechanism = scenario.mechanism
-    options = OPTIONS.get("mixed" if mechanism.exchange == "mixed" else mechanism.kind, {})
+    options = OPTIONS.get(mechanism.kind if mechanism.exchange == "pull" else mechanism.exchange, {})
     named = ",".join(f"{name}={value}" for name, value in options.items())
     plan = comparison(scenario, [parse_curve(f"{mechanism.kind}:{named}")], [EPSILON], trials=1)
     return of_row(sweep(plan, folder, workers=1))
@@ -160,7 +164,10 @@ Way = Callable[[Scenario, Path, pytest.MonkeyPatch, Run], Found]
 WAYS: dict[str, tuple[Way, list[str]]] = {
     "actors": (lambda scenario, *_: by_actors(scenario, "user"), list(KINDS)),
     "actors by cluster": (lambda scenario, *_: by_actors(scenario, "cluster"), list(KINDS)),
-    "deployment": (lambda scenario, *_: by_deployment(scenario), list(KINDS)),
+    "deployment": (
+        lambda scenario, *_: by_deployment(scenario),
+        [kind for kind in KINDS if kind in MECHANISMS or not EXCHANGES[kind].undeployable],
+    ),
     "sweep": (lambda scenario, folder, *_: by_sweep(scenario, folder), list(KINDS)),
     "comparison": (
         lambda scenario, folder, *_: by_comparison(scenario, folder),

@@ -8,7 +8,7 @@ from p2p_labeldp.adversaries.mixers import CrookedMember, TwoFacedHost
 from p2p_labeldp.adversaries.record import Adversary, Assignment, Measured, Setup
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import Exchange, Scenario
 from p2p_labeldp.scenario.entries import CrookedRelays
 
 
@@ -32,6 +32,6 @@ ADVERSARY = Adversary(
     replaces=replaces,
     flips_hold=True,
     hidden_from=True,
-    exchanges=("mixed",),
+    exchanges=(Exchange.MIXED,),
     deployed=True,
 )

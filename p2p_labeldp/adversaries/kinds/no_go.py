@@ -4,6 +4,7 @@ from p2p_labeldp.adversaries.mixers import Refuser
 from p2p_labeldp.adversaries.record import Adversary, Measured
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.user import User
+from p2p_labeldp.scenario import Exchange
 
 
 def refuser(honest: User) -> Refuser:
@@ -16,6 +17,6 @@ ADVERSARY = Adversary(
     replaces=lambda setup, scenario, entry, honest, moved: refuser(honest),
     flips_hold=True,
     hidden_from=True,
-    exchanges=("mixed",),
+    exchanges=(Exchange.MIXED,),
     deployed=True,
 )

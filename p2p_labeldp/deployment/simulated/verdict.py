@@ -31,7 +31,7 @@ from p2p_labeldp.deployment.simulated.people import own_rows
 from p2p_labeldp.deployment.simulated.plan import Plan
 from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario
 
 NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
 """What no disaster explains."""
@@ -148,7 +148,7 @@ class _Expected:
 
     @property
     def mixed(self) -> bool:
-        return self.scenario.mechanism.exchange == "mixed"
+        return EXCHANGES[self.scenario.mechanism.exchange].relayed
 
     def members(self, cluster: int) -> list[int]:
         found: list[int] = np.flatnonzero(self.clusters == cluster).tolist()
