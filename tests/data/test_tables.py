@@ -96,6 +96,7 @@ def test_a_damaged_zip_is_named(tmp_path):
         load(Data(name="diabetes130"), seed=1, data_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_diabetes130_is_the_published_one_and_split_by_patient(real_files):
     whole = load(Data(name="diabetes130"), seed=1, data_dir=real_files)
     counts = np.bincount(whole.labels) + np.bincount(whole.test_labels)
@@ -160,6 +161,7 @@ def test_diabetes130_from_openml_is_the_same_as_from_its_file(tmp_path, nothing_
     assert np.array_equal(fetched.labels, from_file.labels)
 
 
+@pytest.mark.slow
 def test_adult_from_openml_is_the_same_as_from_its_files(real_files, nothing_installed, openml):
     from_files = load(Data(name="adult"), seed=1, data_dir=real_files)
     rows = [

@@ -249,6 +249,7 @@ def test_a_cut_in_one_direction_is_for_simulations() -> None:
         disturbances(parse_scenario(text, "faulty"), 2, 60)
 
 
+@pytest.mark.slow
 def test_hosts_cut_off_and_killed_change_nothing_in_what_comes_of_it(tmp_path: Path) -> None:
     text = TWO_LABELS + FAULTY.partition('[[faults]]\nrule = "churn"')[0]
     text += '[[faults]]\nrule = "crash"\nusers = [59]\nat = 0\nrestart = 0.5\n'

@@ -54,6 +54,7 @@ def dropped(lab: Machine, name: str) -> int:
     return sum(int(count) for count in re.findall(r"counter packets (\d+)", found))
 
 
+@pytest.mark.slow
 def test_a_partition_of_three_seconds_between_two_hosts_changes_nothing(lab: Machine, tmp_path: Path) -> None:
     long = replace(PATIENT, mechanism__rounds=20)
     with fleet(lab, long, 2, tmp_path / "work", networks=True) as nodes:
@@ -81,6 +82,7 @@ def test_a_tenth_of_all_packets_lost_changes_nothing(lab: Machine, tmp_path: Pat
         assert all(dropped(lab, name) > 0 for name in nodes.names)
 
 
+@pytest.mark.slow
 def test_a_host_frozen_for_a_while_changes_nothing(lab: Machine, tmp_path: Path) -> None:
     with fleet(lab, PATIENT, 2, tmp_path / "work", networks=True) as nodes:
         nodes.start()
@@ -92,6 +94,7 @@ def test_a_host_frozen_for_a_while_changes_nothing(lab: Machine, tmp_path: Path)
         all_arrived(nodes, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_slow_readers_hold_the_run_up_and_change_nothing(lab: Machine, tmp_path: Path) -> None:
     slow = ("users-2", "auditor")
     with fleet(lab, PATIENT, 2, tmp_path / "work", networks=True) as nodes:
@@ -102,6 +105,7 @@ def test_slow_readers_hold_the_run_up_and_change_nothing(lab: Machine, tmp_path:
         assert all(dropped(lab, name) > 0 for name in slow)
 
 
+@pytest.mark.slow
 def test_hosts_lost_for_good_are_named_and_the_others_finish(lab: Machine, tmp_path: Path) -> None:
     """One host freezes and thaws when all is over, another is cut off from everyone."""
     with fleet(lab, HASTY, 3, tmp_path / "work", networks=True) as nodes:
@@ -124,6 +128,7 @@ def test_hosts_lost_for_good_are_named_and_the_others_finish(lab: Machine, tmp_p
     what_arrived_is_what_would_have(HASTY, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_host_that_cannot_reach_the_learner_is_named(lab: Machine, tmp_path: Path) -> None:
     """It takes part in everything else, but nobody can say that its users' reports have arrived."""
     unhurried = replace(HASTY, network__round_limit=20.0)
@@ -143,6 +148,7 @@ def test_a_host_that_cannot_reach_the_learner_is_named(lab: Machine, tmp_path: P
     assert audited(tmp_path / "run").passed
 
 
+@pytest.mark.slow
 def test_without_a_learner_everyone_gives_up_in_time(machine: Machine, tmp_path: Path) -> None:
     with fleet(machine, replace(HASTY, deployment__away_limit=1.0), 1, tmp_path / "work") as nodes:
         names = ("coordinator", "auditor", "users-1")

@@ -258,6 +258,7 @@ async def test_whoever_sends_nonsense_or_nothing_is_dropped(
         assert (await live.finish())["noisy_sha256"] == expected.summary.noisy_sha256
 
 
+@pytest.mark.slow
 async def test_a_thousand_idle_connections_keep_nobody_out(live: Live, expected: Any) -> None:
     async with live.running():
         await live.start(*NODES)
@@ -546,6 +547,7 @@ async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expecte
     assert 0 < len(reports) < len(whole)
 
 
+@pytest.mark.slow
 async def test_a_host_that_only_chatters_does_not_stop_the_clock(tmp_path: Path, expected: Any) -> None:
     """It is in the way of every limit: something arrives all the time. And nobody can reach it at its address."""
     live = Live(tmp_path / "live", replace(SMALL, network__round_limit=1.5), hosts=3, deployment__away_limit=2.0)

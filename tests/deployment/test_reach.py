@@ -57,6 +57,7 @@ def assert_all_arrived(nodes: Fleet, out: Path) -> None:
     assert audited(out).passed
 
 
+@pytest.mark.slow
 def test_a_host_that_nobody_can_call_calls_the_others(lab: Machine, tmp_path: Path) -> None:
     """Each of the three in turn would have been the one that is to be called, for one order of keys or another."""
     with fleet(lab, SCENARIO, 3, tmp_path / "work", networks=True) as nodes:
@@ -78,6 +79,7 @@ def test_hosts_that_cannot_call_each_other_meet_at_the_relay(lab: Machine, tmp_p
         assert_all_arrived(nodes, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_without_a_relay_the_pair_that_failed_is_named(lab: Machine, tmp_path: Path) -> None:
     hasty = replace(SCENARIO, network__round_limit=8.0, deployment__away_limit=10.0, mechanism__rounds=1)
     with fleet(lab, hasty, 3, tmp_path / "work", networks=True) as nodes:
@@ -92,6 +94,7 @@ def test_without_a_relay_the_pair_that_failed_is_named(lab: Machine, tmp_path: P
     assert summary.missing_hosts == ()
 
 
+@pytest.mark.slow
 def test_a_learner_that_no_host_reaches_is_what_the_error_names(lab: Machine, tmp_path: Path) -> None:
     hasty = replace(SCENARIO, deployment__away_limit=4.0, mechanism__rounds=1)
     with fleet(lab, hasty, 2, tmp_path / "work", networks=True) as nodes:
@@ -123,6 +126,7 @@ def test_a_run_over_ipv6_alone_is_like_any_other(lab: Machine, tmp_path: Path) -
             lab.ask("run", words=f"ip -n {name} address add {nodes.address(name)}/24 dev eth0".split())
 
 
+@pytest.mark.slow
 def test_sybils_with_a_token_that_was_used_get_no_part(lab: Machine, tmp_path: Path) -> None:
     """A clinic enrols; ten invented hosts that have got hold of its invitation do not."""
     with fleet(lab, SCENARIO, 2, tmp_path / "work", networks=True) as nodes:
@@ -163,6 +167,7 @@ for _ in range(2000):
 """
 
 
+@pytest.mark.slow
 def test_strangers_who_flood_and_a_reader_who_stalls_change_nothing(lab: Machine, tmp_path: Path) -> None:
     """Two thousand calls from outside, and the auditor's log is a pipe that is full and that nobody reads."""
     with fleet(lab, SCENARIO, 2, tmp_path / "work", networks=True) as nodes:

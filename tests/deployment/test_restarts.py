@@ -34,7 +34,7 @@ SYSTEM_COINS = replace(RETURNING, mechanism__rounds=12, coins__source="system")
 ROLES = ("coordinator", "users-1", "learner", "auditor")
 
 
-@pytest.mark.parametrize("points", [4, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("points", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_each_role_killed_at_many_points_of_the_run_changes_nothing(
     points: int, machine: Machine, tmp_path: Path
 ) -> None:
@@ -72,6 +72,7 @@ def wait_by_steps(nodes: Fleet, name: str) -> None:
     nodes.until_of(name, "more in the journal", more)
 
 
+@pytest.mark.slow
 def test_no_flip_is_made_twice_whatever_moment_nodes_are_killed_at(machine: Machine, tmp_path: Path) -> None:
     """With the system's coins: a flip made again would be another one. Everyone is killed at once, too."""
     results = tmp_path / "work"

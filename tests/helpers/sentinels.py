@@ -30,9 +30,6 @@ alpha = 0.2
 seed = 7
 """
 
-
-QUICK = ("note", "text", "number", "row", "labels <i8")
-"""What to look for where there is little time."""
 FEATURES = ("row", "wide row")
 """How a row looks to those who get its features, coordinator and learner."""
 
@@ -76,15 +73,12 @@ def memory_of(pid: int) -> Iterator[bytes]:
                 yield pages[pages.any(axis=1)].tobytes()
 
 
-def found_in(
-    parts: Iterable[bytes], more: Sequence[dict[str, bytes]] = ({}, {}, {}), *, quick: bool = False
-) -> set[tuple[str, str]]:
+def found_in(parts: Iterable[bytes], more: Sequence[dict[str, bytes]] = ({}, {}, {})) -> set[tuple[str, str]]:
     """(place, how it looks) of all that was planted and is there; ``more`` of each place is looked for, too."""
     marks = [
         (name, kind, mark)
         for place, name in enumerate(PLACES)
         for kind, mark in (planted(place)[1] | more[place]).items()
-        if not quick or kind in QUICK
     ]
     return {(name, kind) for content in parts for name, kind, mark in marks if mark in content}
 

@@ -136,6 +136,7 @@ async def test_whatever_the_relay_alters_breaks_the_connection_and_is_not_taken(
         await copy_both(Altering(one), other)  # type: ignore[arg-type]
 
     monkeypatch.setattr(relays, "_copy_both", altered)
+    monkeypatch.setattr(relays, "SILENCE", 4.0)  # a record that was made longer is waited for until then
     await lab.serve()
     await assert_they_speak(lab)  # at the second attempt, where the byte was one that is sent at all
     assert attempts >= 1

@@ -50,9 +50,9 @@ def plant(fleet: Fleet) -> None:
         path.write_text(path.read_text(encoding="utf-8") + planted(place)[0] + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_result(
-    machine: Machine, study: Path, tmp_path: Path, quick: bool
+    machine: Machine, study: Path, tmp_path: Path
 ) -> None:
     with fleet(machine, load_scenario(study / "study.toml"), HOSTS, tmp_path / "work") as running:
         plant(running)
@@ -63,7 +63,7 @@ def test_what_is_in_one_hosts_file_is_found_in_no_other_process_journal_log_or_r
             running.send(name, 19)  # SIGSTOP; one that is done already has nothing more to hide
         try:
             seen = {
-                name: found_in(memory_of(pid), labels, quick=quick)
+                name: found_in(memory_of(pid), labels)
                 for name, pid in running.pids.items()
                 if running.status(name) is None
             }
