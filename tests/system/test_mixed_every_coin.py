@@ -1,182 +1,34 @@
 """The roles of the mixed exchange run for every coin, and what an attacker makes of the bytes she receives: no more
 than the account says, and no less.
 
-Every flip, every order of an honest relay and every draw of up to three users is run, through the roles as they are. An
-attacker (``eyes``) reads what comes to her and tries her keys on all of it. What she knows under one label of the
-victim is held against what she knows under the other: the divergence is the account's delta(epsilon), to twelve digits.
-What a watcher of the network has is who sends how much to whom, in which order.
+Every flip, every order of an honest relay and every draw of up to four users is run, through the roles as they are
+(``mixed_coins``). The divergence between what an attacker knows under one label of the victim and under the other is
+the account's delta(epsilon), to twelve digits. What a watcher of the network has is who sends how much to whom, in
+which order.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import eyes
-import numpy as np
 import pytest
+from mixed_coins import ALPHAS, EPSILONS, EVERYONE, Flips, Noted, agrees, deposits, every_run, known_to, watched
 from mixing import Mixed
-from numpy.typing import NDArray
 
-from p2p_labeldp.adversaries.mixers import CrookedMember
-from p2p_labeldp.mechanisms.mixing import NONCE, Secret
+from p2p_labeldp.adversaries.mixers import CrookedMember, Refuser
+from p2p_labeldp.mechanisms.mixing import Secret
 from p2p_labeldp.privacy import Parameters, account
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST, LEARNER
+from p2p_labeldp.protocol.depositor import Depositor
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER
 from p2p_labeldp.protocol.onions import Onions
-from p2p_labeldp.protocol.sealing import Sealed, Vault
+from p2p_labeldp.protocol.sealing import Vault
+from p2p_labeldp.protocol.session import Session
 from p2p_labeldp.protocol.signatures import Stamps
-from p2p_labeldp.protocol.wire import Envelope, encode
 from p2p_labeldp.scenario.entries import CrookedRelays
-
-EPSILONS = (0.0, 0.2, 0.7, 1.5)
-ALPHAS = (0.1, 0.3)
-EVERYONE = 99
-"""Sees every message, and has nobody's secrets: the auditor."""
-
-
-class Flips:
-    """Coins that are given: who flips, and who keeps."""
-
-    def __init__(self, flips: Sequence[int], keeps: Sequence[int]) -> None:
-        self._coins = np.array([[1.0 - flip, 0.5, 1.0 - keep, 0.0] for flip, keep in zip(flips, keeps, strict=True)])
-
-    def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
-        return self._coins[start:stop]
-
-
-class Noted:
-    """Seals as another does, and notes what was sealed for whom."""
-
-    def __init__(self, cipher: Any) -> None:
-        self._cipher, self.sealed = cipher, dict[bytes, Sealed]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cipher, name)
-
-    def seal(self, *facts: Any) -> Sealed:
-        found: Sealed = self._cipher.seal(*facts)
-        self.sealed[facts[-1]] = found
-        return found
-
-
-def executed(
-    root: bytes,
-    noisy: Sequence[int],
-    keeps: Sequence[int],
-    orders: Sequence[Sequence[int]],
-    places: Sequence[int],
-    make: Any = Vault,
-    **settings: Any,
-) -> Mixed:
-    """The roles, with these coins. Users' true labels are their places' parities; a flip makes them what they hold."""
-    flips = [label ^ user % 2 for user, label in enumerate(noisy)]
-    secrets = eyes.Chosen(root, orders, places)
-    run = Mixed(
-        len(noisy), relays=len(orders), alpha=0.5, theta=0.5, coins=Flips(flips, keeps), cipher=Noted(make()),
-        signatures=Stamps(secrets), secrets=secrets, **settings,
-    )  # fmt: skip
-    run.run()
-    assert run.expired == 0
-    assert run.refusals == [] or settings
-    return run
-
-
-def known_to(*parties: int) -> Any:
-    """What these parties know together: of users everything that they hold, of others what they receive."""
-
-    def view(run: Mixed) -> Hashable:
-        users = [party for party in parties if 0 <= party < EVERYONE]
-        frames = [
-            eyes.read(encode(Envelope(*sent)))
-            for sent in run.sent
-            if EVERYONE in parties or {*sent[:2]} & {*parties} or (users and sent[1] == HOST)
-        ]
-        session, secrets, cipher = run.session, run.hosts[0].secrets, run.cipher
-        positions = {user: position for position, user in enumerate(session.relays)}
-        keys = eyes.Keys(cipher, session.context, len(session.relays))
-        for user in users:
-            own = secrets.of(Secret.MEMBER, 0, 0, user)[NONCE:]
-            keys.outer.append(cipher.secret_key(own, b"outer"))
-            layers = cipher.sealed[secrets.of(Secret.SEAL, 0, 0, user)].layers
-            keys.packets |= {layer: (user, step) for step, layer in enumerate(layers)}
-            if user in positions:
-                keys.inner[positions[user]] = cipher.secret_key(own, b"inner")
-                keys.nonces[positions[user]] = secrets.of(Secret.DRAW, 0, 0, 0, positions[user])[:NONCE]
-        keys.facts = tuple((user, run.users[user].noisy) for user in users)
-        return eyes.knowledge(frames, keys, positions, len(run.users))
-
-    return view
-
-
-def watched(reports: bool) -> Any:
-    """Who sends how much to whom, in which order; with the reports' contents, or without."""
-
-    def view(run: Mixed) -> Hashable:
-        return tuple(
-            (sender, receiver, len(frame), frame if reports and receiver == LEARNER else b"")
-            for sender, receiver, message in run.sent
-            if reports or receiver != LEARNER
-            for frame in (encode(Envelope(sender, receiver, message)),)
-        )
-
-    return view
-
-
-@cache
-def root_for(size: int, relays: tuple[int, ...]) -> bytes:
-    """Nonces of the members that make these users relays."""
-    for number in itertools.count():
-        root = b"members %d" % number
-        tried = executed(root, [0] * size, [1] * size, [range(size)] * len(relays), [0] * size)
-        if tried.session.relays == relays:
-            return root
-    raise AssertionError("there is no end of numbers")
-
-
-def every_run(
-    size: int,
-    relays: tuple[int, ...],
-    *,
-    honest: Sequence[int] | None = None,
-    draws: Sequence[Sequence[int]] | None = None,
-    keeps: bool = False,
-    **settings: Any,
-) -> Iterator[tuple[tuple[int, ...], float, Mixed]]:
-    """Every coin but the flips, whose chances come later.
-
-    ``honest``: these relays permute in every way; the others keep the order, as crooked ones may. ``draws``: some of
-    the draws, where they are known to whom it is about.
-    """
-    root, permuting = root_for(size, relays), relays if honest is None else honest
-    orders = [[*itertools.permutations(range(size))] if relay in permuting else [range(size)] for relay in relays]
-    kept = [*itertools.product((0, 1), repeat=size)] if keeps else [(1,) * size]
-    drawn = [*itertools.product(range(size), repeat=size)] if draws is None else draws
-    chance = 1 / (math.factorial(size) ** len(permuting) * len(drawn))
-    for noisy in itertools.product((0, 1), repeat=size):
-        for order, places, keep in itertools.product(itertools.product(*orders), drawn, kept):
-            run = executed(root, noisy, keep, order, places, **settings)
-            yield (*noisy, *(keep if keeps else ())), chance, run
-
-
-def agrees(
-    views: eyes.Views, size: int, name: str, relays: int, theta: float = 1.0, own: int | None = None, **more: Any
-) -> None:
-    """The victim is user 0. The worst of all labels of the others is what the account states, and of all labels that
-    the attacker's own user deposits, if there is one."""
-    for alpha, epsilon in itertools.product(ALPHAS, EPSILONS):
-        parameters = Parameters(alpha, theta, exchange="mixed", relays=relays)
-        stated = account(name, parameters, cluster_size=size, **more).get_delta(epsilon).delta
-        found = max(
-            eyes.divergences(views, 0, alpha, epsilon, size, theta, deposited).max() for deposited in _deposits(own)
-        )
-        assert found == pytest.approx(stated, abs=1e-12)
-
-
-def _deposits(own: int | None) -> list[dict[int, int]]:
-    return [{}] if own is None else [{own: 0}, {own: 1}]
 
 
 def test_with_two_users_every_coin_and_every_party() -> None:
@@ -248,7 +100,7 @@ def test_the_learner_with_one_user_on_average_over_who_relays() -> None:
         stated = account("coalition", parameters, cluster_size=3, colluders=1).get_delta(epsilon).delta
         found = [
             sum(eyes.divergences(views, 0, alpha, epsilon, 3, deposited=deposited) for views in cases).max() / 3
-            for deposited in _deposits(2)
+            for deposited in deposits(2)
         ]
         assert max(found) == pytest.approx(stated, abs=1e-12)
 
@@ -274,6 +126,125 @@ def test_relays_that_keep_the_order_or_release_at_once_see_no_more(relays: tuple
     crooked = {2: lambda *who: CrookedMember(*who, entry, [])}
     runs = every_run(3, relays, honest=[1], draws=[(0, 1, 2), (1, 1, 0), (2, 0, 2)], roles=crooked)
     agrees(eyes.every_view(runs, {"": known_to(2, LEARNER)})[""], 3, "relay", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1)])
+def test_with_four_users_whoever_is_no_relay_has_what_the_account_says(order: tuple[int, ...]) -> None:
+    """Both relays permute so. Whoever is no relay sees of the order the place of her own packet at most, and places are
+    drawn uniformly: what she has is alike for all orders, so that two of them stand for all 576."""
+    attackers = {
+        "learner": known_to(LEARNER),
+        "metadata": watched(reports=True),
+        "eavesdropper": watched(reports=False),
+        "coordinator": known_to(COORDINATOR),
+        "peer": known_to(3),
+    }
+    found = eyes.every_view(every_run(4, (1, 2), honest=[], kept_order=order), attackers)
+    for name in ("learner", "metadata", "eavesdropper"):
+        agrees(found[name], 4, name, 2)
+    agrees(found["coordinator"], 4, "eavesdropper", 2)
+    agrees(found["peer"], 4, "peer", 2, own=3)
+
+
+@pytest.mark.slow
+def test_with_four_users_relays_the_auditor_and_the_learner_with_one_user_have_what_the_account_says() -> None:
+    """User 3 relays as the first or the last in half of all cases; then the other relay permutes in every way."""
+    together = known_to(3, LEARNER)
+    cases = [(0.5, eyes.every_view(every_run(4, (1, 2), honest=[]), {"": together})[""])]
+    for relays in ((3, 0), (1, 3)):
+        attackers = {"relay": known_to(3), "auditor": known_to(EVERYONE), "coalition": together}
+        honest = [user for user in relays if user != 3]
+        found = eyes.every_view(every_run(4, relays, honest=honest, draws=DRAWS), attackers)
+        agrees(found["relay"], 4, "relay", 2)
+        agrees(found["auditor"], 4, "auditor", 2)
+        cases.append((0.25, found["coalition"]))
+    for alpha, epsilon in itertools.product(ALPHAS, EPSILONS):
+        parameters = Parameters(alpha, exchange="mixed", relays=2)
+        stated = account("coalition", parameters, cluster_size=4, colluders=1).get_delta(epsilon).delta
+        most = max(
+            sum(share * eyes.divergences(views, 0, alpha, epsilon, 4, deposited=given) for share, views in cases).max()
+            for given in deposits(3)
+        )
+        assert most == pytest.approx(stated, abs=1e-12)
+
+
+class Retried(eyes.Chosen):
+    """With orders of their own for the first attempt."""
+
+    def __init__(self, root: bytes, first: Sequence[Sequence[int]], *then: Any) -> None:
+        super().__init__(root, *then)
+        self._first = eyes.Chosen(root, first, then[1])
+
+    def of(self, purpose: Secret, *key: int) -> bytes:
+        if purpose is Secret.ORDER and key[2] == 0:
+            return self._first.of(purpose, *key)
+        return super().of(purpose, *key)
+
+
+class SpoilsOne(CrookedMember):
+    """Crooked in the first attempt only; ``no_go``: as a member, who says that she does not find her packet."""
+
+    __slots__ = ("no_go",)
+
+    def _relaying(self, session: Session, position: int, share: Any) -> Any:
+        kind = Depositor if session.attempt or self.no_go else CrookedMember
+        return kind._relaying(self, session, position, share)
+
+    def checks(self, session: Session) -> Any:
+        kind = Refuser if self.no_go and not session.attempt else Depositor
+        return kind.checks(self, session)  # type: ignore[arg-type]
+
+
+def twice(way: str, root: bytes, noisy: Sequence[int], *orders_and_places: Any) -> Mixed:
+    """User 2 spoils the first attempt in some way, and the second goes through."""
+
+    def crooked(*who: Any) -> SpoilsOne:
+        made = SpoilsOne(*who, CrookedRelays(way="order" if way == "no_go" else way, victim=0, count=1), [])
+        made.no_go = way == "no_go"
+        return made
+
+    secrets, flips = Retried(root, *orders_and_places), [label ^ user % 2 for user, label in enumerate(noisy)]
+    return Mixed(
+        len(noisy), relays=2, alpha=0.5, theta=0.5, coins=Flips(flips, [1] * len(noisy)), cipher=Noted(Vault()),
+        signatures=Stamps(secrets), secrets=secrets, roles={2: crooked},
+    ).run()  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("way", "relays"),
+    [
+        ("replace", ((2, 0), (1, 2))),
+        ("duplicate", ((1, 2), (2, 1))),
+        ("peel", ((2, 1), (2, 0))),
+        ("isolate", ((2, 1), (2, 1))),
+        ("no_go", ((1, 2), (1, 2))),
+        ("no_go", ((0, 1), (2, 0))),
+    ],
+)
+def test_an_attempt_that_was_spoiled_tells_nothing_beside_the_one_that_is_opened(
+    way: str, relays: tuple[tuple[int, ...], ...]
+) -> None:
+    """The same noisy labels twice, under other keys and in other orders: user 2 and the learner put together all that
+    they saw in both, no-gos, halts and what is shown to find out who is to blame included."""
+    straight, drawn = [range(3)] * 2, (1, 1, 0)
+    root = next(
+        root
+        for root in (b"members %d" % number for number in range(1000))
+        if tuple(each.relays for each in twice(way, root, [0, 0, 0], straight, straight, drawn).sessions.values())
+        == relays
+    )
+    every = [[[*itertools.permutations(range(3))] if user != 2 else [range(3)] for user in pair] for pair in relays]
+    orders = [[*itertools.product(*each)] for each in every]
+    runs = (
+        (noisy, 1 / math.prod(map(len, orders)), twice(way, root, noisy, first, second, drawn))
+        for noisy in itertools.product((0, 1), repeat=3)
+        for first, second in itertools.product(*orders)
+    )
+    found = eyes.every_view(runs, {"": known_to(2, LEARNER), "with the coordinator": known_to(2, COORDINATOR, LEARNER)})
+    for views in found.values():
+        agrees(views, 3, "relay", 2)
 
 
 def test_all_relays_together_know_whose_label_is_whose() -> None:
