@@ -11,7 +11,6 @@ hosts; it can recognise those whose names it can guess.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -21,7 +20,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.deployment.absence import Absence
 from p2p_labeldp.deployment.certified import HostSignatures, SigningKey, encode_certificates
+from p2p_labeldp.deployment.columns import Columns
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     Away,
@@ -44,7 +45,6 @@ from p2p_labeldp.deployment.items import (
     Traced,
     Unreached,
     Written,
-    decode_column,
     decode_users,
     encode_column,
 )
@@ -135,9 +135,7 @@ class CoordinatorPart(Part):
         self._gathering = Gathering(scenario, name)
         self._joined = self._gathering.joined
         self._awaited: set[str] = set()
-        self._given: NDArray[np.int64] | None = None
-        self._people: NDArray[np.int64] | None = None
-        self._told: Counter[tuple[str, str]] = Counter()  # how many places of which column each host has told
+        self._columns: Columns | None = None
         self._person_rows = 1
         self._noise: Noise | None = None
         self._noise_said = False
@@ -145,16 +143,14 @@ class CoordinatorPart(Part):
         self._spoke: set[str] = set()  # hosts, in the stage of the role that is
         self._spoke_in: object = (HELLOS, -1)
         self._prolonged = False  # whether hosts were given more time, as another node was away
-        self._lost: list[Holder] = []  # hosts of which nobody knows whether all they said has arrived
         self._expected = expected
-        self._never_joined: list[str] = []
         self._away_said: frozenset[int] = frozenset()
         self._progress_told: Progress | None = None
-        self._unreached: dict[str, set[str]] = {}  # by host, whom it could not reach
         self._kinds: dict[str, int] = {}
         self._closed = 0
         deployment = scenario.deployment
         self._others = singles_of(scenario)[1:]
+        self._absence = Absence(self._others)
         self._gatherer = gatherer_of(scenario)
         # Whether the flips for an epsilon, or the relays that withstand colluders, follow from the clusters, so that
         # hosts are told of them.
@@ -167,6 +163,22 @@ class CoordinatorPart(Part):
         return self._run_name
 
     @property
+    def _hosts(self) -> list[Holder]:
+        return self._dealt.hosts
+
+    @property
+    def _running(self) -> Coordinator:
+        """The role, from when the run begins."""
+        assert self.role is not None
+        return self.role
+
+    @property
+    def _dealt(self) -> Directory:
+        """Who has which users, once shares are dealt."""
+        assert self.directory is not None
+        return self.directory
+
+    @property
     def closed(self) -> int:
         return self._closed
 
@@ -174,8 +186,8 @@ class CoordinatorPart(Part):
     def stage(self) -> object:
         if self.phase == GATHERING:
             return self.phase, len(self._joined)
-        if self.phase == RUNNING and self.role is not None:
-            return self.phase, self.role.stage
+        if self.phase == RUNNING:
+            return self.phase, self._running.stage
         # Whoever is heard from shows that there is progress.
         return self.phase, len(self._awaited)
 
@@ -185,8 +197,8 @@ class CoordinatorPart(Part):
         enough = len(self._joined) >= max(1, deployment.minimum_hosts)
         if self.phase == GATHERING and enough and deployment.hosts == 0:
             return deployment.settle
-        if self.phase == RUNNING and self.role is not None:
-            return self.role.limit
+        if self.phase == RUNNING:
+            return self._running.limit
         if self.phase == CLOSING and self._gatherer != "learner":
             # Labels of a host that is lost are waited for there, before anything is passed on.
             return deployment.away_limit + self._scenario.network.round_limit
@@ -203,25 +215,25 @@ class CoordinatorPart(Part):
         if self.phase == GATHERING:
             wanted = self._scenario.deployment.hosts
             return f"user hosts: {len(self._joined)} came" + (f" of {wanted}" if wanted else "")
-        if self.phase == RUNNING and self.role is not None:
-            return f"{self.role.awaited} users in phase {self.role.phase}"
+        if self.phase == RUNNING:
+            return f"{self._running.awaited} users in phase {self._running.phase}"
         return ", ".join(sorted(self._name(key) for key in self._awaited))
 
     @property
     def shown(self) -> dict[str, Any]:
         """How many users are awaited is for this node's own log: when a host is done follows from whom its users asked,
         and where it has one user that she was done at once says that she asked herself."""
-        if self.phase == RUNNING and self.role is not None:
-            return super().shown | {"waits_for": f"users in phase {self.role.phase}"}
+        if self.phase == RUNNING:
+            return super().shown | {"waits_for": f"users in phase {self._running.phase}"}
         return super().shown
 
     @property
     def progress(self) -> tuple[str, int, int] | None:
         if self.phase == GATHERING:
             return "hosts", len(self._joined), self._scenario.deployment.hosts
-        if self.phase == RUNNING and self.role is not None:
-            total = self.directory.users if self.directory is not None else 0
-            return self.role.phase, total - self.role.awaited, total
+        if self.phase == RUNNING:
+            total = self._dealt.users
+            return self._running.phase, total - self._running.awaited, total
         return self.phase, 0, 0
 
     def counts(self) -> Iterator[tuple[str, dict[str, int | str]]]:
@@ -245,11 +257,10 @@ class CoordinatorPart(Part):
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         self._spoke.add(key)
-        if self.role is not None and self.role.away and self.phase == RUNNING:
-            assert self.shares is not None
-            for place in sorted(self.role.away):
-                if self.shares.hosts[place].key == key:
-                    self.role.welcome(place)
+        if self.phase == RUNNING:
+            for place in sorted(self._running.away):
+                if self._hosts[place].key == key:
+                    self._running.welcome(place)
                     self._say_away()
         super().take(key, name, clock, body, now)
 
@@ -257,7 +268,8 @@ class CoordinatorPart(Part):
         if type(item) is Join:
             self._join(key, name, item)
         elif type(item) is Column and self.phase == MEETING:
-            self._take_column(key, item)
+            assert self._columns is not None
+            self._columns.take(key, item)
         elif self._awaits(key, type(item)):
             if isinstance(item, Ready) and self.shares is not None and key in self.shares.by_key:
                 here = self.shares.by_key[key]
@@ -266,8 +278,10 @@ class CoordinatorPart(Part):
         elif type(item) is Stuck:
             self._excuse(key, item)
         elif type(item) is Unreached:
-            self._take_unreached(key, name, item)
-        elif type(item) is Quiet and any(holder.key == key for holder in self._lost):
+            known = () if self.shares is None else self.shares.by_key
+            for other in self._absence.note_unreached(key, item.keys, known):
+                self.log("unreached", host=name, peer=self._name(other))
+        elif type(item) is Quiet and self._absence.is_lost(key):
             pass  # it is back, too late to be waited for
         elif type(item) is Traced and self.phase == TRACING:
             self.only(key, "auditor")
@@ -295,10 +309,9 @@ class CoordinatorPart(Part):
                 return
             self._deal()
         elif self.phase == RUNNING:
-            assert self.role is not None
-            self.log("limit", phase=self.role.phase, missing=self.role.awaited)
+            self.log("limit", phase=self._running.phase, missing=self._running.awaited)
             try:
-                said = self.role.expire()
+                said = self._running.expire()
             except (CheckError, RequestError) as error:
                 self._end(error)
                 return
@@ -307,19 +320,22 @@ class CoordinatorPart(Part):
         elif singles := self._awaited & {*self._others}:
             missing = " and ".join(self._name(key) for key in sorted(singles))
             self._end(RunError(f"{missing} stayed away for {limit:g} seconds"))
-        elif self.phase == CLOSING and not self._prolonged and (node := self._kept_waiting(unreached)):
+        elif (
+            self.phase == CLOSING
+            and not self._prolonged
+            and (node := self._absence.keeps_waiting(unreached, self._awaited))
+        ):
             # Hosts that say so are there: it is not they who stayed away.
             self._prolonged = True
             self.log("away", nodes=self._name(node), phase=self.phase)
-        elif self.phase == CLOSING and (node := self._nobody_reached()):
-            who = ", ".join(sorted(self._name(key) for key in self._unreached))
+        elif self.phase == CLOSING and (node := self._absence.reached_by_nobody(holder.key for holder in self._hosts)):
+            who = ", ".join(sorted(self._name(key) for key in self._absence.unreached))
             address = getattr(self._scenario.deployment, node)
             self._end(RunError(f"no user host could reach the {node} at {address}: not {who}"))
         else:
             self.log("away", nodes=away, phase=self.phase)
             if self.phase == CLOSING:
-                assert self.shares is not None
-                self._lost += [holder for holder in self.shares.hosts if holder.key in self._awaited]
+                self._absence.lost += [holder for holder in self._hosts if holder.key in self._awaited]
             self._awaited.clear()
             self._advance()
 
@@ -342,16 +358,15 @@ class CoordinatorPart(Part):
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
         if receiver != HOST:
             return super().keys_for(receiver, message)
-        assert self.shares is not None
         if type(message) is Roster:
             members = np.frombuffer(message.members, dtype="<i8")
-            keys = [holder.key for holder in self.shares.hosts if _any_between(members, holder.first, holder.last)]
+            keys = [holder.key for holder in self._hosts if _any_between(members, holder.first, holder.last)]
             known = self._holders.setdefault(message.cluster, [])
             known += [key for key in keys if key not in known]
             return keys
         if isinstance(message, Committed | Opened | Stop):
             return self._holders.get(message.cluster, [])
-        return [holder.key for holder in self.shares.hosts]
+        return [holder.key for holder in self._hosts]
 
     def _excuse(self, key: str, item: Stuck) -> None:
         """A host says that some of its users wait for hosts that are away."""
@@ -381,13 +396,10 @@ class CoordinatorPart(Part):
     def _note_who_is_there(self) -> None:
         """A host none of whose users was heard of is not away if it has spoken itself, or was connected all the same:
         they may all have asked somebody who is."""
-        assert self.role is not None
-        assert self.shares is not None
-        hosts = self.shares.hosts
-        gone = self._unconnected - self._spoke
-        self.role.away = frozenset(place for place in self.role.away if hosts[place].key in gone)
-        if self.role.stage[:2] != self._spoke_in:
-            self._spoke_in = self.role.stage[:2]
+        role, gone = self._running, self._unconnected - self._spoke
+        role.away = frozenset(place for place in role.away if self._hosts[place].key in gone)
+        if role.stage[:2] != self._spoke_in:
+            self._spoke_in = role.stage[:2]
             self._spoke.clear()
 
     def _go(self, phase: Phase) -> None:
@@ -439,6 +451,7 @@ class CoordinatorPart(Part):
             return
         self.directory = Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts)
         self.shares = Shares(self.directory)
+        self._columns = Columns(users, self.shares)
         self._go(MEETING)
         everyone = [holder.key for holder in hosts] + self._others
         self._awaited = set(everyone)
@@ -450,7 +463,7 @@ class CoordinatorPart(Part):
         """What the scenario asks for and these do not fulfil; empty where there is nothing."""
         wanted = self._scenario.deployment
         if hosts < wanted.minimum_hosts:
-            who = f" ({', '.join(self._missing_hosts)})" if self._missing_hosts else ""
+            who = f" ({', '.join(self._absence.hosts)})" if self._absence.hosts else ""
             return f"{hosts} user hosts take part; deployment.minimum_hosts is {wanted.minimum_hosts}{who}"
         if users < wanted.minimum_users:
             return f"{users} users take part; deployment.minimum_users is {wanted.minimum_users}"
@@ -462,35 +475,12 @@ class CoordinatorPart(Part):
             raise CheckError(short)
 
     def _note_never_joined(self) -> None:
-        """Hosts that were expected, by name where there is a list."""
         came = {*self._joined, *(name for name, _ in self._joined.values())}
         wanted = self._scenario.deployment.hosts or len(self._expected)
         lacking = wanted - len(self._joined)
         if lacking > 0:
-            self._never_joined = [name for name in self._expected if name not in came]
-            self._never_joined = self._never_joined or [f"{lacking} of {wanted} hosts that never joined"]
-            self.log("away", nodes=", ".join(self._never_joined), phase=self.phase)
-
-    def _take_unreached(self, key: str, name: str, item: Unreached) -> None:
-        known = {*self._others} if self.shares is None else {*self._others, *self.shares.by_key}
-        if self.shares is None or key not in self.shares.by_key or not known.issuperset(item.keys):
-            raise Refused(Fault.MISDIRECTED, "a host of the run tells whom of it it cannot reach")
-        told = self._unreached.setdefault(key, set())
-        for other in sorted(set(item.keys) - told):
-            self.log("unreached", host=name, peer=self._name(other))
-        told.update(item.keys)
-
-    def _nobody_reached(self) -> str:
-        """The role, if any, of which every host says so that might still be waited for."""
-        assert self.shares is not None
-        lost = {holder.key for holder in self._lost}
-        told = [self._unreached.get(key, set()) for key in self.shares.by_key if key not in lost]
-        return next((node for node in self._others if all(node in each for each in told)), "")
-
-    def _kept_waiting(self, unreached: Sequence[str]) -> str:
-        """The role, if any, that cannot be reached from here, or from a host that is waited for."""
-        told = {*unreached, *(node for key in self._awaited for node in self._unreached.get(key, ()))}
-        return next((node for node in self._others if node in told), "")
+            self._absence.note_never_joined(self._expected, came, lacking, wanted)
+            self.log("away", nodes=", ".join(self._absence.never_joined), phase=self.phase)
 
     def _end(self, why: RequestError | RunError) -> None:
         """Before the run's end: everyone is told why, and goes."""
@@ -501,66 +491,26 @@ class CoordinatorPart(Part):
             self.say(key, Ended(str(why)[:MAX_REASON], status))
         self.over = True
 
-    def _take_column(self, key: str, part: Column) -> None:
-        assert self.directory is not None
-        assert self.shares is not None
-        holder = self.shares.by_key.get(key)
-        values = decode_column(part)
-        fits = holder is not None and holder.first + part.first + len(values) <= holder.last
-        if holder is None or not fits or part.name == "missing":
-            raise Refused(Fault.MISDIRECTED, f"{part.name} are told of one's own users")
-        if part.first != self._told[key, part.name] or len(values) == 0:
-            raise Refused(Fault.OUT_OF_ORDER, f"{part.name} are told once, in order")
-        self._told[key, part.name] += len(values)
-        start = holder.first + part.first
-        if part.name == "people":
-            if self._people is None:
-                self._people = np.zeros(self.directory.users, dtype=np.int64)
-            self._people[start : start + len(values)] = values
-            return
-        if self._given is None:
-            self._given = np.full(self.directory.users, -1, dtype=np.int64)
-        self._given[start : start + len(values)] = values
-
-    def _shared_people(self) -> str:
-        """Which hosts have rows of one person; empty where none have. Her digest is in nobody's log."""
-        if self._people is None:
-            return ""
-        assert self.shares is not None
-        seen: dict[int, str] = {}
-        for holder in self.shares.hosts:
-            here = np.unique(self._people[holder.first : holder.last])
-            if self._told[holder.key, "people"] < holder.last - holder.first:
-                continue  # it stayed away, and nobody is told of its users
-            for person in here.tolist():
-                other = seen.setdefault(person, holder.name)
-                if other != holder.name:
-                    return f"{other} and {holder.name} have rows of one person; she may take part at one host"
-        return ""
-
     def _heard(self, key: str) -> None:
         self._awaited.discard(key)
         if not self._awaited or self.phase == RUNNING:
             self._advance()
 
     def _begin(self) -> None:
-        assert self.directory is not None
-        assert self.shares is not None
-        if found := self._shared_people():
+        assert self._columns is not None
+        if found := self._columns.shared_people():
             self._end(RequestError(found))
             return
-        users = self.directory.users
-        network = self._scenario.network
-        if self._given is None and self._scenario.clusters.method == "given":
-            self._given = np.full(users, -1, dtype=np.int64)  # not a host has said anything
-        self._plan = ClusterPlan(self._scenario, users, self._given)
-        parameters = parameters_of(self._scenario, self.directory.labels)
+        users, network = self._dealt.users, self._scenario.network
+        given = self._columns.clusters if self._scenario.clusters.method == "given" else None
+        self._plan = ClusterPlan(self._scenario, users, given)
+        parameters = parameters_of(self._scenario, self._dealt.labels)
         made: Callable[..., Coordinator] = Coordinator
         if EXCHANGES[parameters.exchange].relayed:
             made = partial(MixingCoordinator, mixing=self._mixing(parameters))
         self.role = made(
             users,
-            self.directory.features,
+            self._dealt.features,
             self._rounds,
             self._cluster,
             network.hello_limit,
@@ -569,7 +519,7 @@ class CoordinatorPart(Part):
             # The flips are worked out for the clusters that came about, so that each of them keeps it if all take part.
             target=(lambda size: True) if self._targets else None,
         )
-        self.role.hosts = [(holder.first, holder.last) for holder in self.shares.hosts]
+        self.role.hosts = [(holder.first, holder.last) for holder in self._hosts]
         self.role.require = self._require_enough
         if self._scenario.defences.check_assignment:
             self.role.centres = self._plan.centres
@@ -577,9 +527,8 @@ class CoordinatorPart(Part):
             self.role = misbehaving_coordinator(self._scenario, assignments_of(self._scenario, users), self.role)
         self._spoke.clear()
         self._go(RUNNING)
-        self._awaited = {holder.key for holder in self.shares.hosts} | {"learner", self._gatherer}
-        for holder in self.shares.hosts:
-            self.say(holder.key, Begin())
+        self._awaited = {holder.key for holder in self._hosts} | {"learner", self._gatherer}
+        self._tell_hosts(Begin())
         self.log("begun", users=users)
 
     def _mixing(self, parameters: Parameters) -> Mixing:
@@ -587,25 +536,22 @@ class CoordinatorPart(Part):
         assert self.shares is not None
         assert self._signing is not None
         signatures = HostSignatures(self._signing, self.shares)
-        for part in encode_certificates([self._joined[holder.key][1].chain for holder in self.shares.hosts]):
+        for part in encode_certificates([self._joined[holder.key][1].chain for holder in self._hosts]):
             signatures.take(part)
-            for holder in self.shares.hosts:
-                self.say(holder.key, part)
+            self._tell_hosts(part)
         secrets = Secrets(self._root)
         return Mixing(Onions(), signatures, secrets, parameters.relays, parameters.minimum_size, self._run_name)
 
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
         found = self._plan(ids, np.clip(features, -LARGEST, LARGEST, out=features))
-        assert self.directory is not None
         if MECHANISMS[self._scenario.mechanism.kind].by_cluster:
             self._noise = self._noise_for(np.bincount(found).tolist())
         self.log("clustered", clusters=int(found.max(initial=-1)) + 1, users=len(ids))
         return found
 
     def _noise_for(self, sizes: list[int]) -> Noise:
-        assert self.directory is not None
-        resolved = resolve(self._scenario, labels=self.directory.labels, users=self.directory.users, sizes=sizes)
+        resolved = resolve(self._scenario, labels=self._dealt.labels, users=self._dealt.users, sizes=sizes)
         parameters = resolved.plan.parameters
         if not self._scenario.mechanism.withstand:
             return Noise(parameters.alpha, resolved.delta)
@@ -618,36 +564,41 @@ class CoordinatorPart(Part):
         """Before anything else that follows from the clusters."""
         if self._noise is None or self.phase != RUNNING or self._noise_said or not self._tells_noise:
             return
-        assert self.shares is not None
         self._noise_said = True
-        for holder in self.shares.hosts:
-            self.say(holder.key, self._noise)
+        self._tell_hosts(self._noise)
 
     def _tell_progress(self) -> None:
         """To everyone, when a stage is over: the phase, and the rounds that are closed."""
         found = Progress(self.phase, self._closed, self._rounds)
         if self.phase != MEETING and found != self._progress_told and self.shares is not None:
             self._progress_told = found
-            for key in [*(holder.key for holder in self.shares.hosts), *self._others]:
-                self.say(key, found)
+            self._tell_everyone(found)
 
     def _say_away(self) -> None:
         """To the others, before the next round: whose users they need not wait for."""
-        assert self.role is not None
-        assert self.shares is not None
-        if self.role.away == self._away_said:
+        away = self._running.away
+        if away == self._away_said:
             return
-        self._away_said = self.role.away
-        keys = [self.shares.hosts[place].key for place in sorted(self.role.away)]
-        for holder in self.shares.hosts:
+        self._away_said = away
+        keys = [self._hosts[place].key for place in sorted(away)]
+        for holder in self._hosts:
             if holder.key not in keys:
                 self.say(holder.key, Away(keys))
+
+    def _tell_hosts(self, item: Item) -> None:
+        for holder in self._hosts:
+            self.say(holder.key, item)
+
+    def _tell_everyone(self, item: Item) -> None:
+        self._tell_hosts(item)
+        for key in self._others:
+            self.say(key, item)
 
     # Seeing it to its end.
 
     def _advance(self) -> None:
         """Take whatever steps are due."""
-        if self.phase == RUNNING and self.role is not None and self.role.finished:
+        if self.phase == RUNNING and self._running.finished:
             self._go(CLOSING)
             self._lose_those_away()
             self.log("exchanged", missing=len(self._missing_users()))
@@ -658,67 +609,54 @@ class CoordinatorPart(Part):
         elif self.phase == CLOSING:
             self._go(TRACING)
             self._awaited = {"auditor"}
-            self.say("auditor", Finish(self._missing_hosts))
+            self.say("auditor", Finish(self._absence.hosts))
         elif self.phase == TRACING:
             self._go(WRITING)
             self._awaited = {"learner"}
             self._tell_facts()
         elif self.phase == WRITING:
-            assert self.shares is not None
             self._go(LEAVING)
-            for key in [*(holder.key for holder in self.shares.hosts), *self._others]:
-                self.say(key, Over())
+            self._tell_everyone(Over())
             self.over = True
 
     def _lose_those_away(self) -> None:
         """Hosts of which nobody took part in the last round have been waited for: once is enough."""
-        assert self.role is not None
-        assert self.shares is not None
-        self._lost = [self.shares.hosts[place] for place in sorted(self.role.away)]
-        self._awaited -= {holder.key for holder in self._lost}
-        if self._lost:
-            self.log("away", nodes=", ".join(self._missing_hosts), phase=self.phase)
+        lost = self._absence.lost = [self._hosts[place] for place in sorted(self._running.away)]
+        self._awaited -= {holder.key for holder in lost}
+        if lost:
+            self.log("away", nodes=", ".join(self._absence.hosts), phase=self.phase)
 
     def _tell_facts(self) -> None:
-        assert self.role is not None
+        role = self._running
         noise = self._noise or Noise(self._scenario.mechanism.alpha, self._scenario.privacy.delta)
-        for part in encode_column("clusters", self.role.clusters):
+        for part in encode_column("clusters", role.clusters):
             self.say("learner", part)
         for part in encode_column("missing", np.array(self._missing_users(), dtype=np.int64)):
             self.say("learner", part)
-        outcomes = [dict(attendance.outcomes) for attendance in self.role.attendance]
-        self.say(
-            "learner",
-            Facts(
-                outcomes,
-                self._missing_hosts,
-                self._kinds,
-                self._plan.merged,
-                noise.alpha,
-                noise.delta,
-                [
-                    (self._name(key), self._name(other))
-                    for key, found in self._unreached.items()
-                    for other in sorted(found)
-                ],
-                self.role.withheld,
-                self._person_rows,
-                [warning[:MAX_REASON] for warning in self.role.warnings],
-                self.role.stopped,
-                self.role.reduced,
-            ),
+        unreached = [
+            (self._name(key), self._name(other))
+            for key, found in self._absence.unreached.items()
+            for other in sorted(found)
+        ]
+        facts = Facts(
+            outcomes=[dict(attendance.outcomes) for attendance in role.attendance],
+            missing_hosts=self._absence.hosts,
+            kinds=self._kinds,
+            merged=self._plan.merged,
+            alpha=noise.alpha,
+            delta=noise.delta,
+            unreached=unreached,
+            withheld=role.withheld,
+            person_rows=self._person_rows,
+            warnings=[warning[:MAX_REASON] for warning in role.warnings],
+            stopped=role.stopped,
+            reduced=role.reduced,
         )
+        self.say("learner", facts)
 
     def _missing_users(self) -> list[int]:
-        assert self.role is not None
-        missing = {*self.role.absent, *(user for seen in self.role.attendance for user in seen.missing)}
-        for holder in self._lost:
-            missing.update(range(holder.first, holder.last))
-        return sorted(missing)
-
-    @property
-    def _missing_hosts(self) -> list[str]:
-        return sorted(holder.name for holder in self._lost) + self._never_joined
+        missing = {*self._running.absent, *(user for seen in self._running.attendance for user in seen.missing)}
+        return sorted(missing | self._absence.users)
 
     def _name(self, key: str) -> str:
         return self._joined[key][0] if key in self._joined else f"the {key}"
