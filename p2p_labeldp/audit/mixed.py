@@ -77,7 +77,6 @@ class _Attempt:
     halted: set[int] = field(default_factory=set)
     places: list[int] | None = None
     told: dict[int, int] = field(default_factory=dict)  # by place in the batch, the label
-    owners: dict[bytes, int] = field(default_factory=dict)  # by packet of the last batch, where the seed tells
 
 
 class MixedChecker(Checker):

@@ -20,7 +20,8 @@ import trio
 import trio.testing
 from trio.lowlevel import reschedule
 
-from p2p_labeldp.network.faults import Faults, key_of
+from p2p_labeldp.network.faults import Faults
+from p2p_labeldp.network.rules import key_of
 from p2p_labeldp.protocol.auditor import BATCH, Auditor, Record
 from p2p_labeldp.protocol.messages import (
     AUDITOR,

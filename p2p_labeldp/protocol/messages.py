@@ -271,31 +271,43 @@ class Prior(Message, frozen=True, tag="prior"):
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
 
 
-class Commit(Message, frozen=True, tag="commit"):
-    """A member's commitment to a nonce and to the keys she would relay with."""
+class OfMember(Message, frozen=True):
+    """Of an attempt of the mixed exchange, from or to one member: her cluster is known."""
 
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "a member commits to a nonce and keys"
     exchanges = RELAYED
-    says = "commits"
 
     round: RoundNumber
     attempt: Attempt
-    commitment: Digest
 
 
-class Committed(Message, frozen=True, tag="committed"):
-    """Everyone's commitments, from place ``first`` of the attempt's ``size`` members on, and the coordinator's own."""
+class OfAttempt(Message, frozen=True):
+    """Of an attempt of the mixed exchange, to or about a whole cluster."""
 
-    senders = (COORDINATOR,)
-    receivers = (HOST,)
-    purpose = "everyone's commitments are published"
     exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
     attempt: Attempt
+
+
+class Commit(OfMember, frozen=True, tag="commit"):
+    """A member's commitment to a nonce and to the keys she would relay with."""
+
+    senders = (USER,)
+    receivers = (COORDINATOR,)
+    purpose = "a member commits to a nonce and keys"
+    says = "commits"
+
+    commitment: Digest
+
+
+class Committed(OfAttempt, frozen=True, tag="committed"):
+    """Everyone's commitments, from place ``first`` of the attempt's ``size`` members on, and the coordinator's own."""
+
+    senders = (COORDINATOR,)
+    receivers = (HOST,)
+    purpose = "everyone's commitments are published"
+
     size: Index
     first: Index
     members: bytes  # int64 little-endian user ids, ascending
@@ -303,24 +315,21 @@ class Committed(Message, frozen=True, tag="committed"):
     own: Digest
 
 
-class Open(Message, frozen=True, tag="open"):
+class Open(OfMember, frozen=True, tag="open"):
     """Signed, since others seal labels for these keys."""
 
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "she opens what she committed to"
-    exchanges = RELAYED
     says = "opens"
 
-    round: RoundNumber
-    attempt: Attempt
     nonce: Short
     outer: Short
     inner: Short
     signature: Short
 
 
-class Opened(Message, frozen=True, tag="opened"):
+class Opened(OfAttempt, frozen=True, tag="opened"):
     """What everyone opened, from place ``first`` on: nonce, outer and inner key, signature of each. Relays follow.
 
     ``signers`` is a digest of whose key signs for each member.
@@ -329,30 +338,23 @@ class Opened(Message, frozen=True, tag="opened"):
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "all openings are published: the relays are known"
-    exchanges = RELAYED
 
-    round: RoundNumber
-    cluster: Index
-    attempt: Attempt
     first: Index
     openings: bytes
     own: Short
     signers: Digest
 
 
-class Deposit(Message, frozen=True, tag="deposit"):
+class Deposit(OfMember, frozen=True, tag="deposit"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member hands her sealed label to the first relay"
-    exchanges = RELAYED
     says = "sealed label"
 
-    round: RoundNumber
-    attempt: Attempt
     packet: bytes
 
 
-class Batch(Message, frozen=True, tag="batch"):
+class Batch(OfAttempt, frozen=True, tag="batch"):
     """Packets after ``step`` relays, from place ``first`` on: for the next relay or, after the last, for everyone.
 
     The last relay signs the batch that it shows to everyone, all of it in every part; the others need not.
@@ -361,50 +363,39 @@ class Batch(Message, frozen=True, tag="batch"):
     senders = (USER,)
     receivers = (USER, HOST, COORDINATOR)
     purpose = "a relay passes all sealed labels on"
-    exchanges = RELAYED
     says = "sealed batch"
 
-    round: RoundNumber
-    cluster: Index
-    attempt: Attempt
     step: Step
     first: Index
     packets: list[bytes]
     signature: Short
 
 
-class Passed(Message, frozen=True, tag="passed"):
+class Passed(OfAttempt, frozen=True, tag="passed"):
     """Digests of the batch that a relay took and of the one it passed on."""
 
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a relay tells the digests of its batches"
-    exchanges = RELAYED
 
-    round: RoundNumber
-    cluster: Index
-    attempt: Attempt
     step: Step
     taken: Digest
     passed: Digest
 
 
-class Go(Message, frozen=True, tag="go"):
+class Go(OfMember, frozen=True, tag="go"):
     """My packet is in the batch with this digest, which the last relay has ``shown`` me: signed by it, and by me."""
 
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member has found her packet in the batch"
-    exchanges = RELAYED
 
-    round: RoundNumber
-    attempt: Attempt
     digest: Digest
     shown: Short
     signature: Short
 
 
-class NoGo(Message, frozen=True, tag="nogo"):
+class NoGo(OfMember, frozen=True, tag="nogo"):
     """My packet is not in the batch ``digest``, which the last relay has ``shown`` me, signed by it.
 
     Its outer layers, first to last, and what each was sealed with.
@@ -413,59 +404,47 @@ class NoGo(Message, frozen=True, tag="nogo"):
     senders = (USER,)
     receivers = (USER, COORDINATOR)
     purpose = "a member has not found her packet"
-    exchanges = RELAYED
     says = "no-go"
 
-    round: RoundNumber
-    attempt: Attempt
     digest: Digest
     shown: Short
     layers: list[bytes]
     proofs: list[Short]
 
 
-class Unlock(Message, frozen=True, tag="unlock"):
+class Unlock(OfMember, frozen=True, tag="unlock"):
     """A relay's inner key, released to the relays, and its commitment to a nonce of the draw."""
 
     senders = (USER,)
     receivers = (USER,)
     purpose = "a relay releases its inner key to the relays"
-    exchanges = RELAYED
     says = "inner key"
 
-    round: RoundNumber
-    attempt: Attempt
     key: Short
     commitment: Digest
 
 
-class Reveal(Message, frozen=True, tag="reveal"):
+class Reveal(OfMember, frozen=True, tag="reveal"):
     """A relay's nonce of the draw."""
 
     senders = (USER,)
     receivers = (USER,)
     purpose = "a relay opens its nonce of the draw"
-    exchanges = RELAYED
     says = "nonce"
 
-    round: RoundNumber
-    attempt: Attempt
     nonce: Short
 
 
-class Drawn(Message, frozen=True, tag="drawn"):
+class Drawn(OfMember, frozen=True, tag="drawn"):
     senders = (USER,)
     receivers = (USER,)
     purpose = "a member is told the label that was drawn for her"
-    exchanges = RELAYED
     says = "label {label}"
 
-    round: RoundNumber
-    attempt: Attempt
     label: Label
 
 
-class Halt(Message, frozen=True, tag="halt"):
+class Halt(OfAttempt, frozen=True, tag="halt"):
     """A relay gives an attempt up before it released its key, and never will; ``named`` may be to blame.
 
     ``evidence``: that the last relay has signed two batches (``signatures.signed_twice``), where it has.
@@ -474,41 +453,29 @@ class Halt(Message, frozen=True, tag="halt"):
     senders = (USER,)
     receivers = (HOST, COORDINATOR)
     purpose = "a relay gives an attempt up"
-    exchanges = RELAYED
 
-    round: RoundNumber
-    cluster: Index
-    attempt: Attempt
     named: list[Index]
     reason: str
     evidence: Annotated[list[Short], msgspec.Meta(max_length=5)]
 
 
-class Overdue(Message, frozen=True, tag="overdue"):
+class Overdue(OfAttempt, frozen=True, tag="overdue"):
     """A relay that has released its key waits for those of others, or for their nonces: there is no way back for it."""
 
     senders = (USER,)
     receivers = (COORDINATOR,)
     purpose = "a relay that has released says for whom it waits"
-    exchanges = RELAYED
 
-    round: RoundNumber
-    cluster: Index
-    attempt: Attempt
     named: list[Index]
 
 
-class Stop(Message, frozen=True, tag="stop"):
+class Stop(OfAttempt, frozen=True, tag="stop"):
     """The coordinator ends an attempt; ``again``: another one begins, with fresh commitments from everyone."""
 
     senders = (COORDINATOR,)
     receivers = (HOST,)
     purpose = "an attempt is over"
-    exchanges = RELAYED
 
-    round: RoundNumber
-    cluster: Index
-    attempt: Attempt
     again: bool
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from p2p_labeldp.network.faults import NEVER, key_of, offset_of
+from p2p_labeldp.network.rules import NEVER, key_of, offset_of
 from p2p_labeldp.protocol.messages import BY_KIND, HOST, Message
 from p2p_labeldp.runs.execute import faults_of
 from p2p_labeldp.scenario import EXCHANGES, Scenario

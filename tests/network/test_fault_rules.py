@@ -14,15 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.network.faults import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    NEVER,
-    Faults,
-    first_attempt_from,
-    offset_of,
-)
+from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.network.memory import Mailbox, MemoryNetwork
+from p2p_labeldp.network.rules import FIRST_PAUSE, LONGEST_PAUSE, NEVER, first_attempt_from, offset_of
 from p2p_labeldp.protocol import Auditor
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
