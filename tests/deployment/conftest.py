@@ -1,10 +1,11 @@
-"""What tests of deployments share: a process that starts nodes quickly."""
+"""What tests of deployments share: a process that starts nodes quickly, and the image of containers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from compose import built_image
 from processes import Machine
 
 
@@ -12,6 +13,11 @@ from processes import Machine
 def machine() -> Iterator[Machine]:
     with Machine() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    return built_image()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,17 +1,12 @@
 """Containers: three with a file of their own each, which no other can open, and the whole of docker-compose.yml.
 
-They need a Docker engine, which CI has not; the image is built from this tree. What a build needs to reach a package
-index goes into P2P_LABELDP_DOCKER_BUILD, say "--secret id=pip.conf,src=FILE --secret id=ca.pem,src=FILE".
+They need a Docker engine, which CI has not; the image is built from this tree (``helpers/compose.py``).
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import shlex
-import shutil
-import subprocess
 import tarfile
 import uuid
 from collections.abc import Iterator
@@ -19,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compose import NODES, PATIENCE, Project, docker
 from processes import until
 from sentinels import FEATURES, PLACES, STUDY, found_in, memory_of, own, planted
 
@@ -26,30 +22,13 @@ from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.certificates import init_certificates
 
 pytestmark = pytest.mark.containers
-ROOT = Path(__file__).parents[2]
-PATIENCE = 600.0
-NODES = ("coordinator", "learner", "auditor", "users-1", "users-2", "users-3")
 HARD = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true")
 
 
-def docker(*words: str, check: bool = True, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(["docker", *words], input=stdin, capture_output=True, timeout=PATIENCE, check=False)
-    assert not check or done.returncode == 0, f"docker {' '.join(words)}: {done.stderr.decode()[-2000:]}"
-    return done
-
-
-@pytest.fixture(scope="module")
-def image() -> str:
-    if shutil.which("docker") is None:
-        pytest.skip("no Docker here: the program docker is missing")
-    for words in (("version",), ("compose", "version")):
-        if (tried := docker(*words, check=False)).returncode:
-            pytest.skip(f"no Docker engine here: docker {' '.join(words)}: {tried.stderr.decode().strip()[-200:]}")
-    how = shlex.split(os.environ.get("P2P_LABELDP_DOCKER_BUILD", ""))
-    built = docker("build", *how, "--tag", "p2p-labeldp", str(ROOT), check=False)
-    if built.returncode:
-        pytest.skip(f"no image could be built here: {built.stderr.decode().strip()[-300:]}")
-    return "p2p-labeldp"
+def test_the_image_is_under_450_megabytes_and_has_no_installer(image: str) -> None:
+    assert int(docker("image", "inspect", "--format", "{{.Size}}", image).stdout) < 450_000_000
+    tried = docker("run", "--rm", "--network", "none", "--entrypoint", "python3", image, "-m", "pip", check=False)
+    assert (tried.returncode, b"No module named pip" in tried.stderr) == (1, True)
 
 
 # Three containers with three files
@@ -212,30 +191,6 @@ def test_no_container_can_open_anothers_file_and_what_is_in_it_is_found_nowhere_
 # docker-compose.yml
 
 
-class Project:
-    """docker-compose.yml under a name of its own."""
-
-    def __init__(self, folder: Path, override: dict[str, object] | None = None) -> None:
-        self.name = f"labeldp-{uuid.uuid4().hex[:8]}"
-        self._files = ["--file", str(ROOT / "docker-compose.yml")]
-        if override:
-            (folder / "override.json").write_text(json.dumps(override), encoding="utf-8")
-            self._files += ["--file", str(folder / "override.json")]
-
-    def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-        return docker("compose", "--project-name", self.name, *self._files, *words, check=check)
-
-    def left(self) -> list[str]:
-        """Containers, volumes and networks of this project."""
-        mine = ("--filter", f"label=com.docker.compose.project={self.name}", "--quiet")
-        kinds = (("ps", "--all"), ("volume", "ls"), ("network", "ls"))
-        return [line for words in kinds for line in docker(*words, *mine).stdout.decode().split()]
-
-    def status(self, service: str) -> int:
-        (line,) = self("ps", "--all", "--format", "json", service).stdout.splitlines()
-        return int(json.loads(line)["ExitCode"])
-
-
 @pytest.fixture
 def project(image: str, tmp_path: Path) -> Iterator[Project]:
     made = Project(tmp_path)
@@ -280,13 +235,12 @@ def test_a_container_that_comes_late_is_told_at_once_how_far_the_study_is(image:
     others = ("coordinator", "learner", "auditor", "users-1", "users-2")
     try:
         project("up", "--no-build", "--detach", *others)
-        until(lambda: b'"begun"' in project("logs", "coordinator").stdout, PATIENCE)
+        project.await_event("coordinator", "begun")
         project("pause", "learner")
-        project("up", "--no-build", "--no-deps", "users-3", check=False)
-        assert project.status("users-3") == 2
+        project("up", "--no-build", "--no-deps", "--detach", "users-3")
+        assert project.await_end("users-3") == {"users-3": 2}
         assert b"the study has begun, and" in project("logs", "users-3").stdout
         project("unpause", "learner")
-        project("wait", *others, check=False)
-        assert {name: project.status(name) for name in others} == dict.fromkeys(others, 0)
+        assert project.await_end(*others) == dict.fromkeys(others, 0)
     finally:
         project("down", "--volumes", "--timeout", "2", check=False)
