@@ -25,7 +25,8 @@ from p2p_labeldp.network.connections import Peer
 from p2p_labeldp.network.links import Link
 from p2p_labeldp.network.tls import Transport
 from p2p_labeldp.protocol.depositor import Depositor
-from p2p_labeldp.protocol.relay import Relay
+from p2p_labeldp.protocol.messages import Go
+from p2p_labeldp.protocol.relay import _HANDLERS, Relay
 from p2p_labeldp.protocol.user import WAITING, User
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -273,7 +274,7 @@ def a_relay_that_does_not_wait_for_the_last_go(patch: pytest.MonkeyPatch) -> Non
         self._gos[missing[0]] = message
         return self.agreed()
 
-    patch.setattr(Relay, "_go_of", hasty)
+    patch.setitem(_HANDLERS, Go, hasty)
 
 
 @bug

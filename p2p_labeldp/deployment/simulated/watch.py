@@ -3,6 +3,7 @@
 * What a node sends follows from what lasts of its journal (``shadow``), item by item and number by number; so no label
   or answer goes out that a crash could make it draw again, and nothing is said in two ways.
 * What it acknowledges lasts. What it takes from a peer is what that peer sent: each item once, in order.
+* What it says it keeps, or could say again after a restart, until that lasts with its receiver.
 * No block of coins is drawn twice, and no user answers two labels where she has one.
 * Reports leave a host once a round, after the close, in the order of users, under a clock that tells the round alone.
 """
@@ -130,9 +131,21 @@ class Watch:
             said = len(shadow.said[key])
             if peer.link.made != said:
                 self.broke(f"{name} comes back with {peer.link.made} items for {self.names[key]}, and had said {said}")
+        self._look_at_links(name)
         for (sender, receiver), items in self.sent.items():
             if sender == name and len(items) > len(shadow.said[key_of(receiver)]):
                 self.broke(f"{name} comes back and does not know of an item that it sent to {receiver}")
+
+    def _look_at_links(self, name: str) -> None:
+        """What a node has let go of lasts with its receiver: else one of the two could never go on."""
+        node, liars = self.scene.nodes.get(name), self.scene.wiped | self.scene.traitors
+        if node is None or name in liars:
+            return
+        for key, peer in node._transport._peers.items():
+            receiver = self.names[key]
+            lasting = self.shadows[receiver].taken[key_of(name)]
+            if peer.link.dropped > lasting and receiver not in liars:
+                self.broke(f"{name} let go of {peer.link.dropped} items for {receiver}, where {lasting} last")
 
     # Connections.
 
@@ -146,6 +159,7 @@ class Watch:
             frame = bytes(stream[4 : 4 + length])
             del stream[: 4 + length]
             self._wrote(end.machine.name, end.other.machine.name, frame)
+        self._look_at_links(end.machine.name)
         for _ in range(before, self._spoken[end.machine.name]):  # all of it is on its way when disaster strikes
             self.scene.said(end.machine.name, "sends")
 
