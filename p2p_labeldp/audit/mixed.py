@@ -48,7 +48,8 @@ MIXED_INVARIANTS = {
     "mixing": "each packet came from one packet; in a seeded simulation, the one that the seed says",
     "agreement": "every member says go to every relay, over the batch that all are shown",
     "signatures": "keys, the batch that all are shown and gos are signed; in a seeded simulation, as the seed says",
-    "nothing_opened_early": "a relay releases its key when it has a go of every member, once, and then never halts",
+    "nothing_opened_early": "a relay releases its key when it has a go of every member, once, and then never halts; "
+    "whoever said go enters another attempt only when all relays have halted",
     "draws": "every label that a member is told stands where the relays' nonces say, which they committed to",
 }
 
@@ -123,6 +124,11 @@ class MixedChecker(Checker):
         if attempt == 0:
             self._timing.follows(event, turn.began, "her order to begin", late=round_ < self._round)
         state.commitments[event.sender] = sealed
+        before = self._attempts.get((round_, cluster, attempt - 1))
+        if before is not None and before.session is not None:
+            agreed = any((event.sender, relay) in before.gos for relay in before.session.relays)
+            may_open = agreed and before.halted < set(before.session.relays)
+            require(not may_open, "nothing_opened_early", "enters another attempt, and a relay may have released")
 
     def _committed(self, event: Event, *fields: Any) -> None:
         round_, cluster, attempt, size, first, members, sealed, own = fields

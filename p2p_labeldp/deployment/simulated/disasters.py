@@ -69,6 +69,8 @@ class Scene:
         name = process.machine.name
         self.steps[name] += 1
         self._reached(name, "", self.steps[name])
+        if what == "sync":
+            self.said(name, "syncs")
 
     def said(self, name: str, event: str) -> None:
         self.heard[name, event] += 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.dividing import rows_of, study_of
+from p2p_labeldp.deployment.dividing import claims_of, rows_of, study_of
 from p2p_labeldp.deployment.simulated.plan import Plan
 from p2p_labeldp.scenario import Data, Scenario, replace
 
@@ -36,4 +36,5 @@ def own_rows(plan: Plan, name: str) -> Rows | None:
     if name not in plan.host_names:
         return None
     users, place = len(dataset.labels), plan.host_names.index(name)
-    return rows_of(dataset, np.arange(users * place // plan.hosts, users * (place + 1) // plan.hosts))
+    chosen = np.arange(users * place // plan.hosts, users * (place + 1) // plan.hosts)
+    return rows_of(dataset, chosen, claims_of(plan.scenario, dataset))

@@ -26,17 +26,24 @@ TRAITORS = ("flood", "garbage", "false_acks")
 """What a user host does that no shipped program would."""
 FINAL = ("wipe", "gone", *TRAITORS)
 """After these a machine's share of the run is lost."""
+_RARE = dict.fromkeys(TRAITORS, 0.12) | {"wipe": 0.16, "gone": 0.2}
 OPENED = -1.0
 """As the ``amount`` of half_open: what was on its way arrives when the two meet on another connection."""
-RECIPES = (("slow_disk", "reset", "kill"), ("slow_disk", "half_open", "power"), ("cut", "kill"), ("freeze", "reset"))
+RECIPES = (
+    ("slow_disk", "reset", "kill"), ("slow_disk", "half_open", "power"), ("slow_disk", "power"), ("slow_disk", "power"),
+    ("cut", "kill"), ("freeze", "reset"),
+)  # fmt: skip
 SLOWEST = 6.0  # seconds that a sync takes at most
+WAYS = ("drop", "replace", "duplicate", "replay", "peel", "order", "early", "isolate", "equivocate")
+"""Of crooked relays."""
 EVENTS: dict[str, tuple[str, ...]] = {
     "coordinator": ("joined", "dealt", "begun", "clustered", "exchanged", "connected", "tracing", "writing", "left"),
     "learner": ("connected", "written", "listening", "left"),
     "auditor": ("connected", "written", "listening"),
     "users": ("share", "connected", "listening", "replayed", "left"),
 }
-"""What nodes log, at which a disaster may happen; another moment is when something is sent and on its way."""
+"""What nodes log, at which a disaster may happen; other moments are when something is sent and on its way, and when
+something is written and not synced."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,10 @@ def draw(seed: int) -> Plan:
     awaited = chance.choice((hosts, hosts, hosts, 0))
     size, groups = chance.choice((4, 6, 8)), chance.choice((1, 2, 3))
     groups = max(groups, 2) if size < hosts else groups  # no host without a user
+    more = random.Random(f"more/{seed}")  # what came later draws from a stream of its own
+    if more.random() < 0.15:  # a cluster whose users are each at a host of her own
+        hosts = awaited = size = more.choice((4, 5, 6))
+        groups = 1
     settings = [
         "data.name=synthetic",
         f"data.users={size * groups}",
@@ -145,13 +156,11 @@ def draw(seed: int) -> Plan:
     ]
     settings += ["mechanism.epsilon=1.5"] if chance.random() < 0.15 else ["mechanism.alpha=0.2"]
     settings += ["defences.check_assignment=true"] if chance.random() < 0.15 else []
-    more = random.Random(f"more/{seed}")  # what came later draws from a stream of its own
     mixed = more.random() < 0.25
     if mixed:
         relays = f"mechanism.relays={more.choice((1, 2, 2, 3))}"
         settings += ["mechanism.exchange=mixed", relays, f"network.round_limit={more.choice((20, 60))}"]
-    kinds = ("collusion",) if mixed else ("collusion", "liars", "silent", "two_faced", "fresh_answers")
-    adversary = more.choice(kinds) if more.random() < 0.2 else ""
+    adversaries = _adversaries(more, mixed, "clusters.method=kmeans" in settings, size * groups)
     latency, jitter = chance.choice((0.0005, 0.005, 0.05)), chance.choice((0.0, 0.01, 0.2))
     plan = Plan(
         seed,
@@ -165,9 +174,9 @@ def draw(seed: int) -> Plan:
         disasters=(),
         skews=(),
         detour=min(DETOUR, LONGEST / (latency + jitter)),
-        adversaries=f'[[adversaries]]\nkind = "{adversary}"\nfraction = 0.25\n' if adversary else "",
+        adversaries=adversaries,
     )
-    possible = [kind for kind in KINDS if chance.random() < (0.12 if kind in FINAL else 0.35)]
+    possible = [kind for kind in KINDS if chance.random() < _RARE.get(kind, 0.35)]
     if not possible:
         return plan
     count = min(int(chance.expovariate(0.25)), 14)
@@ -178,6 +187,20 @@ def draw(seed: int) -> Plan:
     if "clock_skew" in possible:
         skews = [(name, chance.choice((-7200.0, -30.0, 5.0, 3000.0, 86400.0))) for name in plan.names]
     return replace(plan, disasters=tuple(each for each in disasters if each.kind != "clock_skew"), skews=tuple(skews))
+
+
+def _adversaries(chance: random.Random, mixed: bool, claimed: bool, users: int) -> str:
+    """Of the scenario, as TOML; features can be ``claimed`` where clusters come of them."""
+    if chance.random() > (0.4 if mixed else 0.2):
+        return ""
+    kinds = ["collusion", "liars", "silent", "two_faced", "fresh_answers", *(["sybils"] * 3 if claimed else [])]
+    kind = chance.choice(["collusion", "no_go", *["crooked_relays"] * 4] if mixed else kinds)
+    lines = ["[[adversaries]]", f'kind = "{kind}"', f"fraction = {0.5 if kind == 'crooked_relays' else 0.25}"]
+    if kind in ("crooked_relays", "sybils"):
+        lines.append(f"victim = {chance.randrange(users)}")
+    if kind == "crooked_relays":
+        lines.append(f'way = "{chance.choice(WAYS)}"')
+    return "\n".join(lines) + "\n"
 
 
 def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disaster]:
@@ -224,8 +247,10 @@ def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
         count = 1 + int(chance.expovariate(0.02))
     elif how < 0.75:
         event, count = chance.choice(EVENTS[role]), chance.choice((1, 1, 2))
-    elif how < 0.9:
+    elif how < 0.88:
         event, count = "sends", chance.randrange(1, 20)
+    elif how < 0.94:
+        event, count = "syncs", chance.randrange(1, 25)
     seconds = {
         "kill": chance.choice((0.01, 0.5, 3.0, 12.0)),
         "power": chance.choice((0.5, 3.0, 12.0)),
@@ -233,7 +258,7 @@ def _disaster(chance: random.Random, kind: str, plan: Plan) -> Disaster:
         "gone": math.inf,
         "late": chance.choice((1.0, 5.0, 20.0)),
         "freeze": chance.choice((0.5, 4.0, 11.0, 25.0)),
-        "cut": chance.choice((0.2, 3.0, 11.0, 25.0)),
+        "cut": chance.choice((0.2, 3.0, 11.0, 25.0, 70.0)),
         "slow_path": chance.choice((5.0, 30.0)),
         "slow_disk": chance.choice((3.0, 30.0)),
         "full_disk": chance.choice((1.0, 8.0)),
