@@ -59,7 +59,7 @@ from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness
 from p2p_labeldp.mechanisms.plan import Holder
 from p2p_labeldp.mechanisms.planning import mechanism_of, require_installed
 from p2p_labeldp.network.addresses import EVERYWHERE, format_address, parse_address
-from p2p_labeldp.network.credentials import Credentials, Identity
+from p2p_labeldp.network.credentials import Identity
 from p2p_labeldp.network.frames import Bye, Parting
 from p2p_labeldp.network.relay import Relay
 from p2p_labeldp.network.tls import Transport
@@ -107,7 +107,7 @@ class Node:
         self.scenario = scenario = scenario.settled(deployed=True)
         self._certificates = certificates
         finish_renewal(certificates)
-        self.credentials = Credentials.load(certificates)
+        self.credentials = self._world.credentials(certificates)
         me = self.credentials.identity
         if me.role != role:
             raise RequestError(f"--certs {certificates}: the certificate is a {me.role}'s, not a {role}'s")

@@ -13,11 +13,13 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import trio
 
 from p2p_labeldp.deployment.disk import Disk, RealDisk
+from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.sockets import Sockets, TcpSockets
 
 Result = TypeVar("Result")
@@ -47,3 +49,5 @@ class World:
     """A number in [0, 1) on which nothing but the spread of retries depends."""
     hostname: Callable[[], str] = socket.gethostname
     work: Work = in_a_thread
+    credentials: Callable[[Path], Credentials] = Credentials.load
+    """A node's certificate and key, from their folder."""

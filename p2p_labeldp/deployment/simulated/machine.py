@@ -20,6 +20,7 @@ from p2p_labeldp.deployment.simulated.disk import Disk, MountedDisk
 from p2p_labeldp.deployment.simulated.history import History
 from p2p_labeldp.deployment.simulated.meeting import ALERT, FINISHED, HELLO, REPLY, WELCOME, Meeting, Meetings
 from p2p_labeldp.deployment.simulated.network import End, Listener, Network
+from p2p_labeldp.deployment.simulated.papers import credentials
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import leaves
 from p2p_labeldp.network.addresses import Address
@@ -99,6 +100,7 @@ class Process:
             chance=self._chance.random,
             hostname=lambda: machine.address,
             work=self.work,
+            credentials=credentials,
         )
 
     async def run(self, program: Callable[[], Awaitable[None]]) -> None:

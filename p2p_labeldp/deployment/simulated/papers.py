@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from p2p_labeldp.deployment.certificates import MOST_DAYS, SOURCE, Source, init_certificates
+from p2p_labeldp.network.credentials import Credentials
 
 MOST_HOSTS = 8
 DATE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,6 +40,10 @@ def fixed(seed: str) -> Iterator[None]:
         yield
     finally:
         SOURCE.reset(token)
+
+
+credentials = cache(Credentials.load)
+"""Of a folder of these: read once in a process, since they do not change."""
 
 
 @cache

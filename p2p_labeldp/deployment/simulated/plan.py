@@ -11,6 +11,7 @@ import json
 import math
 import random
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from p2p_labeldp.scenario import Scenario, parse_scenario
@@ -101,7 +102,7 @@ class Plan:
 
     @property
     def scenario(self) -> Scenario:
-        return parse_scenario(self.adversaries, "simulated", self.settings)
+        return _parsed(self.adversaries, self.settings)
 
     @property
     def slowest(self) -> float:
@@ -121,6 +122,11 @@ class Plan:
     def without(self, *places: int) -> Plan:
         kept = tuple(each for place, each in enumerate(self.disasters) if place not in places)
         return replace(self, disasters=kept)
+
+
+@lru_cache(maxsize=8)
+def _parsed(adversaries: str, settings: tuple[str, ...]) -> Scenario:
+    return parse_scenario(adversaries, "simulated", settings)
 
 
 def draw(seed: int) -> Plan:

@@ -34,6 +34,7 @@ from p2p_labeldp.scenario import Scenario, replace
 
 RESTARTS = 6
 PAUSE = 1.0  # seconds until a program that died of its disk is started again
+MEETINGS = Meetings()  # of all runs of a process: certificates do not change
 PORTS = {"coordinator": 7400, "learner": 7410, "auditor": 7420, "users": 7430}
 
 
@@ -70,7 +71,7 @@ class _Simulation:
         chance = random.Random(f"network/{plan.seed}")
         weather = Weather(plan.latency, plan.jitter, plan.pieces, plan.detours, plan.detour)
         network = Network(self.history, chance, weather)
-        self.fleet = Fleet(network, Meetings(), self.history, {})
+        self.fleet = Fleet(network, MEETINGS, self.history, {})
         self.scene = Scene(plan, self.fleet)
         base = study(plan)
         addresses = {name: f"10.0.0.{number + 1}" for number, name in enumerate(plan.names)}

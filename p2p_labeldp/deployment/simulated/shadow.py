@@ -20,6 +20,7 @@ from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
 from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.simulated.papers import credentials
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.session import Session
@@ -130,7 +131,7 @@ class Shadow:
             self.offset = end
             self._note(records)
             if self.node is None:
-                self.node = self._make(World(disk=_CopyDisk(content[:end], self._beside), entropy=self._entropy))
+                self.node = self._make(self._world(content[:end]))
                 self.node._part._write = lambda *_: Left()  # type: ignore[attr-defined]
             else:
                 for kind, *values in records:
@@ -139,6 +140,9 @@ class Shadow:
                         self.node.journal.keep_block(values[0], values[1], values[2], block)
             taken += self._take(records)
         return taken
+
+    def _world(self, content: bytes) -> World:
+        return World(disk=_CopyDisk(content, self._beside), entropy=self._entropy, credentials=credentials)
 
     def _entropy(self, size: int) -> bytes:
         if self.node is not None:

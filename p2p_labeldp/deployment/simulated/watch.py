@@ -22,10 +22,9 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.parts import EPOCH, HEAD_BYTES
 from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.network import End
-from p2p_labeldp.deployment.simulated.papers import papers
+from p2p_labeldp.deployment.simulated.papers import credentials, papers
 from p2p_labeldp.deployment.simulated.people import own_rows
 from p2p_labeldp.deployment.simulated.shadow import NotHeld, Shadow
-from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open, Ping, decode
 from p2p_labeldp.protocol.messages import Answer, Refused, Report, kind_of
 from p2p_labeldp.scenario import Scenario
@@ -37,7 +36,7 @@ class Broken(BaseException):
 
 @cache
 def key_of(name: str) -> str:
-    return Credentials.load(papers() / name).identity.key
+    return credentials(papers() / name).identity.key
 
 
 class Watch:
