@@ -188,6 +188,22 @@ def test_a_relay_that_halts_after_its_release_is_found_out() -> None:
     assert "nothing_opened_early" in broken(records)
 
 
+def test_whoever_said_go_and_enters_another_attempt_before_all_relays_have_halted_is_found_out() -> None:
+    records = [list(record) for record in honest()[0]]
+    place = first(records, "unlock")
+    time, _, _, (_, round_, attempt, *_) = records[place]
+    _, user, _, _ = records[first(records, "go")]
+    cluster = user // 6
+    before = records[:place]
+    relays = sorted({record[2] for record in before if record[3][0] == "go" and record[1] == user})
+    assert len(relays) > 1
+    stop = [time, -1, HOST, ["stop", round_, cluster, attempt, True]]
+    again = [time, user, -1, ["commit", round_, attempt + 1, bytes(32)]]
+    halts = [[time, relay, HOST, ["halt", round_, cluster, attempt, [], "why", []]] for relay in relays]
+    assert "nothing_opened_early" in broken([*before, stop, *halts[1:], again])
+    assert "nothing_opened_early" not in broken([*before, stop, *halts, again])
+
+
 def test_another_label_than_the_one_drawn_is_found_out_by_the_seed_or_by_others_who_drew_it() -> None:
     for seeded, expected in ((True, {"same_answer", "coins", "draws"}), (False, {"draws"})):
         found: set[str] = set()

@@ -128,6 +128,7 @@ FOUND = {
     3026: "as 1131",
     3095: "as 1131",
     445: "the seconds that several slow disks add up to were rounded below zero when the last of them was over",
+    552: "a key that was synced in the step in which its node was killed counted as lost in the simulated world",
     1694: "a host that floods was held against the bytes that the pull exchange allows, in a mixed one",
 }
 """The seed that found it, of which the plan is kept: what a seed draws may change."""

@@ -157,14 +157,15 @@ class Process:
             await trio.sleep_forever()  # until it is cancelled, which it is
 
     def strike(self, what: str) -> None:
-        """The same in the middle of a step."""
+        """The same in the middle of a step: what it has synced before is done."""
+        self._finish()
         self.steps += 1
         self.on_step(self, what)
         if not self.alive:
             raise Killed
 
     def after_work(self, seconds: float, action: Callable[[], None]) -> None:
-        """When the step is over, so many seconds later than it would have been; at once where none is."""
+        """When the step goes on, and where this is its end, so many seconds later; at once where there is none."""
         if self._working:
             self.delay += seconds
             self._afterwards.append(action)
@@ -179,13 +180,16 @@ class Process:
             result = function(*arguments)
         finally:
             self._working = False
-        afterwards, self._afterwards = self._afterwards, []
         if self.delay:
             await trio.sleep(self.delay)
             await self.awake()
+        self._finish()
+        return result
+
+    def _finish(self) -> None:
+        afterwards, self._afterwards = self._afterwards, []
         for action in afterwards:
             action()
-        return result
 
     def _entropy(self, size: int) -> bytes:
         return b"".join(next(self._bytes) for _ in range(-(-size // 32)))[:size]
