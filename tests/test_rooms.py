@@ -12,8 +12,8 @@ import pytest
 import p2p_labeldp
 
 ROOMS = (
-    "errors", "stderr", "streams", "systems", "threads", "scenario", "data", "privacy", "mechanisms", "learning",
-    "protocol", "network", "audit", "adversaries", "plugins", "engines", "runs", "experiments", "estimator",
+    "arrays", "errors", "stderr", "streams", "systems", "threads", "scenario", "data", "privacy", "mechanisms",
+    "learning", "protocol", "network", "audit", "adversaries", "plugins", "engines", "runs", "experiments", "estimator",
     "deployment", "reporting", "cli",
 )  # fmt: skip
 PACKAGE = Path(p2p_labeldp.__file__).parent

@@ -16,7 +16,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.dataset import Floats, Labels, compact
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import Floats, compact
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.streams import Purpose, stream
 from p2p_labeldp.threads import one_thread

@@ -20,8 +20,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.dataset import Dataset, Floats, Labels, Probabilities
-from p2p_labeldp.data.synthetic import MOST_TEST_EXAMPLES, USERS_UNLESS_TOLD, check_keys, two_labels
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import Dataset, Floats, Probabilities
+from p2p_labeldp.data.synthetic import MOST_TEST_EXAMPLES, USERS_UNLESS_TOLD, check_keys, hypothesis
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 from p2p_labeldp.streams import Purpose, stream
@@ -103,11 +104,7 @@ class Crowd:
         shape = data.groups, data.dimensions
         centres = (data.separation * world.standard_normal(shape)).astype(np.float32)
         directions = world.standard_normal((data.labels, data.dimensions))
-        if data.labels == 2:
-            weights, bias = two_labels(centres, directions[0], data.sharpness, data.rate)
-        else:
-            weights = data.sharpness * directions / math.sqrt(data.dimensions)
-            bias = -weights @ centres.mean(axis=0, dtype=np.float64)
+        weights, bias = hypothesis(data, centres, directions)
         return cls(users, data.labels, seed, centres, weights, bias)
 
     @property

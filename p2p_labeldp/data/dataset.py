@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.scenario.schema import NO_SCHEMA, Column, Schema
 
 Floats = NDArray[np.float32]
-Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 
 

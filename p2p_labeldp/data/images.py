@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.dataset import Labels, Source
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import Source
 from p2p_labeldp.data.files import find, from_openml
 from p2p_labeldp.errors import RequestError
 

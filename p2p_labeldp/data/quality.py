@@ -8,7 +8,8 @@ released q, is max_c sum_y |q(y|c) - p_hat(y|c)| against the labels the cluster 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.dataset import Labels, Probabilities
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import Probabilities
 
 
 def phi(conditional: Probabilities, clusters: Labels) -> float:

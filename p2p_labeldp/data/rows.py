@@ -17,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data.csvtable import CsvTable, read_table
-from p2p_labeldp.data.dataset import Floats, Labels
+from p2p_labeldp.data.dataset import Floats
 from p2p_labeldp.data.tabular import Outside, Table, encode
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data, Schema

@@ -18,7 +18,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.dataset import Dataset, Floats, Labels, Probabilities, compact
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import Dataset, Floats, Probabilities, compact
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 from p2p_labeldp.streams import Purpose, stream
@@ -40,11 +41,7 @@ def make_synthetic(data: Data, seed: int) -> Dataset:
 
     features, groups = _features(users, centres, data.spread, seed, Purpose.TRAIN)
     test_features, _ = _features(min(max(1, tests), MOST_TEST_EXAMPLES), centres, data.spread, seed, Purpose.TEST)
-    if data.labels == 2:
-        weights, bias = two_labels(features, directions[0], data.sharpness, data.rate)
-    else:
-        weights = data.sharpness * directions / math.sqrt(data.dimensions)
-        bias = -weights @ features.mean(axis=0, dtype=np.float64)
+    weights, bias = hypothesis(data, features, directions)
 
     labels, conditional = _labels(features, weights, bias, stream(seed, Purpose.TRAIN, 2))
     test_labels, test_conditional = _labels(test_features, weights, bias, stream(seed, Purpose.TEST, 2))
@@ -98,10 +95,13 @@ def _features(
     return features, compact(groups)
 
 
-def two_labels(
-    features: Floats, direction: NDArray[np.float64], sharpness: float, rate: float
-) -> tuple[Probabilities, Probabilities]:
-    slope = sharpness * direction / np.linalg.norm(direction)
+def hypothesis(data: Data, features: Floats, directions: NDArray[np.float64]) -> tuple[Probabilities, Probabilities]:
+    """Weights and bias, given a direction for each label."""
+    if data.labels > 2:
+        weights = data.sharpness * directions / math.sqrt(data.dimensions)
+        return weights, -weights @ features.mean(axis=0, dtype=np.float64)
+    rate = data.rate
+    slope = data.sharpness * directions[0] / np.linalg.norm(directions[0])
     rises = features @ slope
     middle = math.log(rate / (1 - rate))
     # With all rises alike the answer is at the edge; the margin keeps the signs apart despite rounding.

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.deployment.items import Directory, Item, Ready
 from p2p_labeldp.deployment.parts import Log, Part
 from p2p_labeldp.deployment.roles import SINGLES
@@ -26,8 +27,6 @@ from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler
 from p2p_labeldp.protocol.messages import Fault, Outgoing, Refused
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario
-
-Labels = NDArray[np.int64]
 
 
 class IntermediaryPart(Part):

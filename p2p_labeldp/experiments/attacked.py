@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.attacks import ATTACKS
 from p2p_labeldp.adversaries.bounds import Bounds
@@ -23,6 +22,7 @@ from p2p_labeldp.adversaries.game import GameResult, judge
 from p2p_labeldp.adversaries.install import replaced
 from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Assignment, Measured
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.engines.actors import Simulation
@@ -42,7 +42,6 @@ MOST_USERS = 30_000  # of a game of actors: about two seconds
 FEWEST, MOST = 60, 1000  # trials of a game of actors
 OPTIMAL, SIMPLE = "likelihood_ratio", ("majority", "face_value")
 
-Labels = NDArray[np.int64]
 Row = dict[str, Any]  # fields of an Attack
 
 

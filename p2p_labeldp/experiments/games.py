@@ -21,6 +21,7 @@ from p2p_labeldp.adversaries.attacks import ATTACKS, Attack
 from p2p_labeldp.adversaries.bounds import Bounds
 from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.adversaries.game import CONFIDENCE, GameResult, judge
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
@@ -28,8 +29,6 @@ from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.streams import Purpose, stream
 
 VICTIM = 0
-
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

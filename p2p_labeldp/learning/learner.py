@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.learning.model import Model
 from p2p_labeldp.learning.models import model_of
 from p2p_labeldp.learning.robust import trimmed_reports
@@ -26,8 +26,6 @@ from p2p_labeldp.learning.targets import one_hot, pooled_reports, positive_part,
 from p2p_labeldp.mechanisms import Plan, Randomness
 from p2p_labeldp.mechanisms.plan import Stages
 from p2p_labeldp.scenario import Learner as Settings
-
-Labels = NDArray[np.int64]
 
 PRIOR_VARIANCE = 0.25
 """Of the weights of a model of true labels, on features of a similar scale: of the order of one half each."""

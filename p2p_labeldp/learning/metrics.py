@@ -14,10 +14,10 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.learning.model import Model
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 
-Labels = NDArray[np.int64]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 LEAST = 1e-15

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
 
-Labels = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
 
 

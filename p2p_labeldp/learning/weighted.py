@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.softmax import Doubles, Matrix
 from p2p_labeldp.learning.targets import positive_part
 from p2p_labeldp.threads import one_thread
-
-Labels = NDArray[np.int64]
 
 
 def weighted_rows(targets: Doubles) -> tuple[Labels, Labels, Doubles]:

@@ -24,12 +24,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.exact import bernoulli
 from p2p_labeldp.mechanisms.laplace import discrete_laplace
 from p2p_labeldp.privacy.paper import centralized_epsilon
 
-Labels = NDArray[np.int64]
 Shares = NDArray[np.float64]
 
 

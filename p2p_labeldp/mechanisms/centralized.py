@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import solve
 from p2p_labeldp.mechanisms.algorithm_1 import cluster_counts, noisy_shares, resampled, spent_epsilon
@@ -11,7 +12,6 @@ from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.plan import (
     POOLED_FROM,
     Holder,
-    Labels,
     Mechanism,
     Plan,
     Request,

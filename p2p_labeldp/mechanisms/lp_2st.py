@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.mechanisms.algorithm_1 import chance_for, spent_epsilon
 from p2p_labeldp.mechanisms.coins import FLIP, OTHER
-from p2p_labeldp.mechanisms.plan import Holder, Labels, Mechanism, Plan, Request, Shares, Stages, spends
+from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, Shares, Stages, spends
 from p2p_labeldp.mechanisms.rr_with_prior import best_kept, likeliest, replacing_chance
 from p2p_labeldp.privacy import View
 

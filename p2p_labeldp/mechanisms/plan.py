@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import KEEP, PEER, Coins, Randomness
 from p2p_labeldp.mechanisms.exchange import Rosters, exchange, flip
 from p2p_labeldp.privacy import Guarantee, Parameters, Relation, View
 
-Labels = NDArray[np.int64]
 Shares = NDArray[np.float64]
 
 LARGEST_DELTA = 1e-3

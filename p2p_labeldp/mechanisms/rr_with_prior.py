@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import solve
 from p2p_labeldp.mechanisms.algorithm_1 import cluster_counts, noisy_shares
@@ -25,7 +26,6 @@ from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.exact import Source, bernoulli
 from p2p_labeldp.mechanisms.plan import (
     Holder,
-    Labels,
     Mechanism,
     Plan,
     Request,

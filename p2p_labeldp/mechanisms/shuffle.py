@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.mechanisms.peer_to_peer import flips_for
-from p2p_labeldp.mechanisms.plan import Holder, Labels, Mechanism, Plan, Request, Work, spends
+from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, Work, spends
 from p2p_labeldp.mechanisms.solve import Flips
 from p2p_labeldp.privacy import Guarantee, View, account
 

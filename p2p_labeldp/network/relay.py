@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 import trio
 
-from p2p_labeldp.network.addresses import format_address, parse_address
+from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.frames import CHUNK
 from p2p_labeldp.network.limiter import ConnectionLimiter, LineLimiter
-from p2p_labeldp.network.sockets import Secured, Sockets
+from p2p_labeldp.network.sockets import Secured, Sockets, words_for_origin
 from p2p_labeldp.network.words import plain, why
 from p2p_labeldp.protocol.messages import Refused
 
@@ -71,10 +71,7 @@ class Relay:
         await trio.serve_listeners(self._answer, listeners)
 
     async def _answer(self, socket: trio.abc.Stream) -> None:
-        try:
-            where = format_address(*self._sockets.origin_of(socket))
-        except OSError:
-            where = "someone who is gone"
+        where = words_for_origin(self._sockets, socket)
         stream = self._sockets.secure(socket, self._credentials.server, server_side=True)
         try:
             with self._limiter.admitted():

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import trio
 
-from p2p_labeldp.network.addresses import Address
+from p2p_labeldp.network.addresses import Address, format_address
 from p2p_labeldp.network.credentials import Identity
 from p2p_labeldp.network.tls_stream import TlsStream
 
@@ -52,6 +52,14 @@ class Sockets(Protocol):
         ...
 
     def secure(self, stream: Any, context: ssl.SSLContext, server_side: bool) -> Secured: ...
+
+
+def words_for_origin(sockets: Sockets, stream: Any) -> str:
+    """From where a connection comes, for a log."""
+    try:
+        return format_address(*sockets.origin_of(stream))
+    except OSError:
+        return "someone who is gone"
 
 
 class TcpSockets:

@@ -49,7 +49,7 @@ from p2p_labeldp.network.frames import (
 from p2p_labeldp.network.limiter import LineLimiter
 from p2p_labeldp.network.links import OVERHEAD
 from p2p_labeldp.network.relay import call
-from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets
+from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets, words_for_origin
 from p2p_labeldp.network.words import plain, whence, why
 from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Refused
 
@@ -253,13 +253,9 @@ class Transport:
             raise RequestError(f"cannot listen on {listen}: {why(error)}") from None
 
     async def _answer(self, socket: trio.abc.Stream) -> None:
-        try:
-            where = format_address(*self._sockets.origin_of(socket))
-        except OSError:
-            where = "someone who is gone"
         self._callers[socket] = None
         try:
-            await self._attend(socket, where, None, server_side=True)
+            await self._attend(socket, words_for_origin(self._sockets, socket), None, server_side=True)
         finally:
             self._callers.pop(socket, None)
 

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats, log_pmf, pmf, window
 from p2p_labeldp.privacy.clones import coin_excess
+from p2p_labeldp.privacy.pairs import OnePair
 from p2p_labeldp.privacy.views import LocalNoise
 
 # What rounding C and M down may change them by, relatively; epsilon changes by a quarter of it.
@@ -182,11 +183,10 @@ def flattened(cells: Sequence[Cell]) -> tuple[Floats, Floats, npt.NDArray[np.int
     return right, weights, np.repeat(np.arange(len(cells)), [cell.right.size for cell in cells])
 
 
-class Shuffled:
+class Shuffled(OnePair):
     """The pair of the bound for someone who sees every coin: the shuffled view."""
 
     looseness = 1.0
-    coarseness = 0.0
     # ``fair_tail`` is good to about 1e-12; a hundredfold margin.
     rounding = 1e-10
 
@@ -196,13 +196,9 @@ class Shuffled:
         self._fair = np.array([cell.coins - 1.0 for cell in cells.cells])[owner]
         self.missing = cells.missing + tail
 
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-        result = np.empty((1, 1, wanted.size))
-        for place, epsilon in enumerate(wanted):
-            excess = coin_excess(self._fair, self._right, max(0.0, epsilon - 3 * self.rounding))
-            result[0, 0, place] = float(self._weights @ excess) * (1 + 2 * self.rounding) + self.missing
-        return np.minimum(result, 1.0)
+    def _delta(self, epsilon: float) -> float:
+        excess = coin_excess(self._fair, self._right, max(0.0, epsilon - 3 * self.rounding))
+        return float(self._weights @ excess) * (1 + 2 * self.rounding) + self.missing
 
     def walk(self) -> Iterator[tuple[Floats, Floats]]:
         """Masses of every outcome when the victim holds b, and when she holds a; what is cut is in ``missing``."""

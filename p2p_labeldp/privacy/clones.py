@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats, fair_tail, log_pmf, pmf, window
+from p2p_labeldp.privacy.pairs import OnePair
 from p2p_labeldp.privacy.reports import Reports, Rows, exponential
 from p2p_labeldp.privacy.shuffle import Labels
 from p2p_labeldp.privacy.views import LocalNoise
@@ -66,11 +67,10 @@ class Clones:
         return Labels(clones, 1 - self.right, 0.5)
 
 
-class ClonePairs:
+class ClonePairs(OnePair):
     """The one pair of the bound, over every number of clones that is likely enough."""
 
     looseness = 0.0
-    coarseness = 0.0
     # ``fair_tail`` is good to about 1e-12; a hundredfold margin.
     rounding = 1e-10
 
@@ -81,16 +81,9 @@ class ClonePairs:
         self._weights = pmf(where, clones.others, clones.chance)
         self.missing = 2 * tail
 
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-        result = np.empty((1, 1, wanted.size))
-        for place, epsilon in enumerate(wanted):
-            found = self._seen * float(self._weights @ self._per_count(max(0.0, epsilon - 3 * self.rounding)))
-            result[0, 0, place] = found * (1 + 2 * self.rounding) + self.missing
-        return np.minimum(result, 1.0)
-
-    def _per_count(self, epsilon: float) -> Floats:
-        return coin_excess(self._counts, np.float64(self._right), epsilon)
+    def _delta(self, epsilon: float) -> float:
+        excess = coin_excess(self._counts, np.float64(self._right), max(0.0, epsilon - 3 * self.rounding))
+        return self._seen * float(self._weights @ excess) * (1 + 2 * self.rounding) + self.missing
 
 
 def coin_excess(fair: Floats, right: npt.NDArray[np.float64] | np.float64, epsilon: float) -> Floats:

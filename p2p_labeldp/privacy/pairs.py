@@ -26,6 +26,22 @@ class Pairs(Protocol):
         ...
 
 
+class OnePair:
+    """One pair of a bound, which is compared at one epsilon after the other."""
+
+    missing: float
+    rounding: float
+    coarseness = 0.0
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        found = [min(1.0, self._delta(epsilon)) for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64))]
+        return np.array(found).reshape(1, 1, -1)
+
+    def _delta(self, epsilon: float) -> float:
+        """Never below the truth."""
+        raise NotImplementedError
+
+
 def solve(pairs: Pairs, delta: float, ceiling: float, guess: float | None = None) -> float:
     """The least epsilon up to ``ceiling`` (rounded up) at which the first of ``pairs`` keeps to delta."""
 

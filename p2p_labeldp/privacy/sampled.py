@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, pmf, window
 from p2p_labeldp.privacy.blanket import Cells, flattened
+from p2p_labeldp.privacy.pairs import OnePair
 from p2p_labeldp.privacy.reports import exponential, received_window
 
 # What rounding x up may change it by, relatively; epsilon changes by an eighth of it at theta = 1.
@@ -57,11 +58,10 @@ class _Row:
         self.mass = mixed(distribution, ones, coins, high, self.where)[0]
 
 
-class Sampled:
+class Sampled(OnePair):
     """The pair of the bound: for each cell the victim's candidates told apart by reports."""
 
     looseness = 1.0
-    coarseness = 0.0
 
     def __init__(self, cells: Cells, draws: Draws, tail: float, coarse: float = 1.0) -> None:
         rows = [_Row(cell.coins, draws, tail, coarse) for cell in cells.cells]
@@ -103,16 +103,11 @@ class Sampled:
         self._zero: Floats = np.cumsum(zero, axis=-1, out=zero).reshape(-1, half + 1)
         self._one: Floats = np.cumsum(one, axis=-1, out=one).reshape(-1, half + 1)
 
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        """delta at each epsilon, never below the truth."""
-        wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-        result = np.empty((1, 1, wanted.size))
-        for place, epsilon in enumerate(wanted):
-            grown = float(exponential(epsilon)) * (1 - 3 * self.rounding)
-            found = self._excess(max(grown, 1.0)) * (1 + 2 * self.rounding)
-            # Below one the factor would call for thresholds under x/2, which are not kept.
-            result[0, 0, place] = found + self.missing + max(0.0, 1 - grown)
-        return np.minimum(result, 1.0)
+    def _delta(self, epsilon: float) -> float:
+        grown = float(exponential(epsilon)) * (1 - 3 * self.rounding)
+        found = self._excess(max(grown, 1.0)) * (1 + 2 * self.rounding)
+        # Below one the factor would call for thresholds under x/2, which are not kept.
+        return found + self.missing + max(0.0, 1 - grown)
 
     def _excess(self, grown: float) -> float:
         use = np.flatnonzero(self._right > grown * (1 - self._right))

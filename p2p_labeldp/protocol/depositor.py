@@ -48,7 +48,7 @@ from p2p_labeldp.protocol.relay import Relay
 from p2p_labeldp.protocol.sealing import Cipher, Sealed
 from p2p_labeldp.protocol.session import Session, commitment, keys_statement
 from p2p_labeldp.protocol.signatures import SIGNED_GO
-from p2p_labeldp.protocol.user import ABSTAINS, ANSWERED, BEGINS, WAITING, User
+from p2p_labeldp.protocol.user import ABSTAINS, BEGINS, WAITING, User
 
 
 class Step(IntEnum):
@@ -266,12 +266,9 @@ class Depositor(User):
         assert place is not None
         if sender != share.session.dealer_of(place):
             raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is not the relay that deals to user {self.id}")
-        if not 0 <= message.label < self.host.parameters.labels:
-            raise Refused(Fault.MALFORMED, f"label {message.label} is not below {self.host.parameters.labels}")
+        said = self._replace(message.label)
         share.go(DRAWS)
-        self._go(ANSWERED)
-        self._answer = message.label
-        return ((COORDINATOR, Done(message.round, "reported" if self._keeps else "dropped")),)
+        return said
 
     def _relayed(self, sender: int, message: Message) -> Sequence[Outgoing]:
         relay = self.relay

@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
 from p2p_labeldp.protocol.collection import Collection, closed_parts
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
@@ -49,7 +50,6 @@ TRANSITIONS: dict[Stage, tuple[Stage, ...]] = {
     Stage.PASSED_ON: (),
 }
 
-Labels = NDArray[np.int64]
 Work = Callable[[Labels, Labels, Labels], tuple[Labels, Labels, NDArray[np.float64] | None]]
 """(user ids ascending, the labels they handed over, their clusters) to (user ids ascending, labels for the learner,
 and the published distribution of each cluster's labels, (clusters, K), or None)."""

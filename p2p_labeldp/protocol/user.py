@@ -233,12 +233,15 @@ class User:
             raise Refused(Fault.DUPLICATE if again else Fault.OUT_OF_ORDER, f"user {self.id} waits for no such answer")
         if sender != self._peer:
             raise Refused(Fault.MISDIRECTED, f"user {self.id} did not ask {name_of(sender)}")
-        if not 0 <= message.label < self.host.parameters.labels:
-            raise Refused(Fault.MALFORMED, f"label {message.label} is not below {self.host.parameters.labels}")
+        return self._replace(message.label)
+
+    def _replace(self, label: int) -> Sequence[Outgoing]:
+        """Replace her own label with another user's noisy label, and subsample."""
+        if not 0 <= label < self.host.parameters.labels:
+            raise Refused(Fault.MALFORMED, f"label {label} is not below {self.host.parameters.labels}")
         self._go(ANSWERED)
-        # Replace her own label with the other user's noisy label, and subsample.
-        self._answer = message.label
-        return ((COORDINATOR, Done(message.round, "reported" if self._keeps else "dropped")),)
+        self._answer = label
+        return ((COORDINATOR, Done(self.round, "reported" if self._keeps else "dropped")),)
 
     def _leave(self, sender: int, message: Goodbye) -> Sequence[Outgoing]:
         self._only_from_the_coordinator(sender)

@@ -1,0 +1,9 @@
+"""Arrays that rooms hand each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int64]
+"""A whole number for each of some users: her label, her cluster, or her id."""
