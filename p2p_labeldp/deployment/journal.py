@@ -186,7 +186,7 @@ class Journal:
         place, window = self._start, _Window(self._log)
         while place < self._log.size:
             start = window.read(place, _LENGTH + _GUARD)
-            if check and not self._begins(start):
+            if check and not self._begins(start, place):
                 return
             end = place + _LENGTH + _GUARD + int.from_bytes(start[:_LENGTH], "big") + _SEAL
             frame = window.read(place, end - place)
@@ -195,13 +195,26 @@ class Journal:
             yield place, end, _decode(frame[_LENGTH + _GUARD : -_SEAL])
             place = end
 
-    def _begins(self, start: bytes) -> bool:
+    def _begins(self, start: bytes, place: int) -> bool:
         """Whether a frame begins here; not where a crash left less than that."""
         if len(start) < _LENGTH + _GUARD or not any(start):
             return False
-        if not hmac.compare_digest(start[_LENGTH:], self._guard(start[:_LENGTH])):
-            raise self._refusal("was changed, or damaged")
-        return True
+        if hmac.compare_digest(start[_LENGTH:], self._guard(start[:_LENGTH])):
+            return True
+        if self._half_written(start, place):
+            return False
+        raise self._refusal("was changed, or damaged")
+
+    def _half_written(self, start: bytes, place: int) -> bool:
+        """Whether a frame that takes the rest of the file begins here, in two sectors of which one is zeros."""
+        edge = -place % _SECTOR
+        length = self._log.size - place - _LENGTH - _GUARD - _SEAL
+        if not 0 < edge < len(start) or length < 0:
+            return False
+        whole = length.to_bytes(_LENGTH, "big")
+        whole += self._guard(whole)
+        parts = (start[:edge], whole[:edge]), (start[edge:], whole[edge:])
+        return all(found == expected or not any(found) for found, expected in parts)
 
     def _fits(self, frame: bytes, place: int, end: int) -> bool:
         if len(frame) < end - place:

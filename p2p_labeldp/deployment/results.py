@@ -69,6 +69,7 @@ def writer(out: Path, scenario: Scenario, test: Rows | None, disk: Disk) -> Writ
             with RunFolder(place, private=not final.ships) as folder:
                 folder.write_scenario(final)
                 write_results(folder, final, dataset, outcome, summary, model, run=directory.run)
+                disk.settle(folder.path)  # or a loss of power could leave its name, and empty files in it
             disk.settle(place)
         return left_in(place)
 

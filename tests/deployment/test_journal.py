@@ -247,6 +247,43 @@ def test_what_a_crash_leaves_of_the_last_commit_is_dropped_and_the_rest_is_there
     again.close()
 
 
+@pytest.mark.parametrize(
+    ("half", "edge"),
+    [*(("first", edge) for edge in range(2, 12)), *(("second", edge) for edge in range(1, 12))],
+)
+def test_so_is_a_last_commit_whose_first_bytes_lie_in_two_sectors(tmp_path: Path, edge: int, half: str) -> None:
+    """One of the two was written; an edit of what was written whole is refused there, too."""
+    first, second = (Entry(1.0, TAKEN, "coordinator", "c", 1, bytes(size)) for size in (400, 70_000))
+
+    def begun(padding: int) -> int:
+        """Where the second commit begins after so many bytes more."""
+        folder = tmp_path / str(padding)
+        journal = opened(folder)
+        journal.append(first._replace(body=bytes(400 + padding)))
+        journal.commit()
+        place = (folder / FILE).stat().st_size
+        journal.append(second)
+        journal.commit()
+        journal.close()
+        return place
+
+    padding = (-edge - begun(0)) % 512
+    place = begun(padding)
+    assert -place % 512 == edge
+    file = tmp_path / str(padding) / FILE
+    content = bytearray(file.read_bytes())
+    low, high = (place, place + edge) if half == "first" else (place + edge, place + edge + 512)
+    content[low:high] = bytes(high - low)
+    file.write_bytes(content)
+    journal = opened(file.parent)
+    assert [len(entry.body) for entry in journal.entries()] == [400 + padding]
+    journal.close()
+    content[place + 11] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(RequestError, match="was changed, or damaged"):
+        opened(file.parent)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_damage_anywhere_is_never_a_traceback(tmp_path: Path, seed: int) -> None:
     """Overwritten or cut off: nothing comes up that was not there, or an error says that it cannot be read."""

@@ -62,6 +62,12 @@ def test_what_was_written_and_not_synced_when_a_node_was_killed_lasts_before_it_
     assert outcome.complete
 
 
+@pytest.mark.parametrize("step", range(78, 84))
+def test_a_learner_whose_power_fails_while_its_results_come_to_last_writes_them_again(step: int) -> None:
+    """Before, between and after the two times that it has them synced: under another name, and under their own."""
+    assert after(Disaster("power", "learner", count=step, seconds=0.5)).complete
+
+
 def test_a_clock_that_is_behind_makes_no_time_negative() -> None:
     skewed = dataclasses.replace(CALM, skews=(("learner", -7200.0), ("auditor", -7200.0)))
     assert after(plan=skewed).complete
@@ -129,6 +135,8 @@ FOUND = {
     3095: "as 1131",
     445: "the seconds that several slow disks add up to were rounded below zero when the last of them was over",
     552: "a key that was synced in the step in which its node was killed counted as lost in the simulated world",
+    954: "a journal whose last commit begins at the edge of two sectors, one of them never written, counted as edited",
+    1055: "a loss of power left a learner's results by name and empty, and it would not write them again",
     1694: "a host that floods was held against the bytes that the pull exchange allows, in a mixed one",
 }
 """The seed that found it, of which the plan is kept: what a seed draws may change."""

@@ -5,7 +5,7 @@ all but their beginning, or leaves zeros in some sectors. While syncs are slow t
 (``Process.work``), and what they sync lasts when they are done.
 
 Result folders are real files in a temporary place, so that the shipped code writes them; a loss of power empties
-those of a folder that was not settled.
+those of a folder that was not settled, and may take one that was settled under another name.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Disk:
         self.root = root
         """Where its result folders really are."""
         self.files: dict[Path, StoredFile] = {}
-        self.settled: set[Path] = set()
+        self.settled: set[int] = set()
+        """Folders whose content lasts, by inode: whatever they are called."""
         self.unsettled: set[Path] = set()
         self.room: int | None = None
         """Bytes that may still be written; None where there is no end to it."""
@@ -98,6 +99,10 @@ class Disk:
         for file in self.files.values():
             said.append(file.lose_power(self._chance))
         for folder in sorted(self.unsettled):
+            if folder.stat().st_ino in self.settled:
+                if self._chance.random() < 0.5:
+                    shutil.rmtree(folder)
+                continue
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
                     path.write_bytes(b"")
@@ -106,6 +111,7 @@ class Disk:
 
     def erase(self) -> None:
         self.files.clear()
+        self.settled.clear()
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir()
 
@@ -141,6 +147,7 @@ class MountedDisk:
         self._disk.unsettled.add(folder)
         self._process.strike("settle")
         self._disk.unsettled.discard(folder)
+        self._disk.settled.add(folder.stat().st_ino)
         self._process.delay += self._disk.slowness
 
     def _spend(self, size: int) -> None:
