@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from p2p_labeldp.adversaries.install import install
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.mechanisms.coins import FLIP, OTHER, SeededCoins
 from p2p_labeldp.mechanisms.mixing import Secret, Secrets
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Deposit, Drawn
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
 from p2p_labeldp.protocol.wire import Envelope, decode, encode
-from p2p_labeldp.scenario import Network
+from p2p_labeldp.scenario import Network, make_entry, parse_scenario, replace
 
 SIZE, CLUSTERS = 24, 2
 PARAMETERS = Parameters(0.4, 0.6, 3, "fresh", 2, 4, exchange="mixed", relays=3)
@@ -34,6 +36,19 @@ NETWORKS = pytest.mark.parametrize(
     "network",
     [Network(), Network(latency=0.1), Network(latency=0.05, jitter=0.3)],
     ids=["at once", "latency", "jitter"],
+)
+SCENARIO = parse_scenario(
+    f"""
+    [data]
+    name = "synthetic"
+    users = {SIZE}
+    [clusters]
+    count = {CLUSTERS}
+    minimum_size = 4
+    [mechanism]
+    exchange = "mixed"
+    relays = 3
+    """
 )
 Seen = list[tuple[float, int, int, int]]
 Contents = list[tuple[float, int, int, bytes]]
@@ -63,15 +78,37 @@ class Draws(Secrets):
         return (self._others if purpose in (Secret.ORDER, Secret.DRAW) else super()).of(purpose, *key)
 
 
-def execution(seed: int, network: Network, hosting: str, make: Callable[[], Any]) -> tuple[Seen, Contents]:
-    """Everything that was sent in a run whose labels, flips, orders and draws are those of ``seed``."""
+def execution(
+    seed: int,
+    network: Network,
+    hosting: str,
+    make: Callable[[], Any],
+    orders: int | None = None,
+    disturbed: dict[str, Any] | None = None,
+) -> tuple[Seen, Contents]:
+    """Everything that was sent in a run whose labels, flips, orders and draws are those of ``seed``.
+
+    ``orders``: another seed for orders and draws. ``disturbed``: by a fault or an adversary.
+    """
+    disturbed = disturbed or {}
     labels = np.random.default_rng(seed).integers(0, 3, SIZE)
     population = Population(np.zeros((SIZE, 1), dtype=np.float32), labels, lambda ids, _: ids % CLUSTERS)
+    rules = [make_entry("faults", disturbed)] if "rule" in disturbed else []
+    faults = Faults(rules, SIZE, 7, 1000.0) if rules else None
     simulation = Simulation(
-        population, exchange_of(PARAMETERS), Flips(7, seed), network, hosting=hosting, seed=7, cipher=make()
+        population,
+        exchange_of(PARAMETERS),
+        Flips(7, seed),
+        network,
+        hosting=hosting,
+        seed=7,
+        cipher=make(),
+        faults=faults,
     )
     assert isinstance(simulation.host, MixingHost)
-    simulation.host.secrets = Draws(b"the same", b"%d" % seed)
+    simulation.host.secrets = Draws(b"the same", b"%d" % (seed if orders is None else orders))
+    if "kind" in disturbed:
+        install(simulation, replace(SCENARIO, adversaries=[make_entry("adversaries", disturbed)]))
     contents: Contents = []
     send = simulation.network.send
 
@@ -81,7 +118,7 @@ def execution(seed: int, network: Network, hosting: str, make: Callable[[], Any]
 
     simulation.network.send = noted
     outcome = simulation.run()
-    assert (outcome.missing, outcome.warnings) == ([], [])
+    assert bool(outcome.warnings) == bool(disturbed)
     contents.sort()  # the order within one moment is how tasks happen to run
     return sorted((time, sender, receiver, len(frame)) for time, sender, receiver, frame in contents), contents
 
@@ -95,6 +132,39 @@ def test_whoever_watches_the_network_sees_the_same_for_all_labels_and_draws(
     one, other = (execution(seed, network, hosting, make)[0] for seed in (1, 2))
     assert len(one) > 20 * SIZE
     assert one == other
+
+
+DISTURBED = {
+    "no-go": {"kind": "no_go", "users": [3]},
+    "a relay drops a packet": {"kind": "crooked_relays", "count": 6, "way": "drop", "victim": 0},
+    "a first relay isolates a packet": {"kind": "crooked_relays", "count": 6, "way": "isolate", "victim": 0},
+    "users are gone": {"rule": "crash", "users": [3, 4], "at": 0.5},
+    "a user is gone for a while": {"rule": "crash", "users": [5], "at": 2.0, "restart": 20.0},
+}
+
+
+@pytest.mark.parametrize("hosting", ["user", "cluster"])
+@pytest.mark.parametrize("what", DISTURBED)
+def test_so_it_is_where_attempts_fail_and_users_abstain(what: str, hosting: str) -> None:
+    """Who halts, who says no-go, who is left out and when another attempt begins."""
+    network = Network(latency=0.05, jitter=0.3)
+    one, other = (execution(seed, network, hosting, Vault, disturbed=DISTURBED[what])[0] for seed in (1, 2))
+    assert one == other
+    assert len(one) > len(execution(1, network, hosting, Vault)[0]), "there was another attempt"
+
+
+@pytest.mark.parametrize("way", ["replace", "peel"])
+def test_whose_packet_a_relay_spoils_depends_on_orders_and_not_on_labels(way: str) -> None:
+    """Behind an honest relay it knows places, not senders: who says no-go tells where her packet was in an attempt that
+    nobody opens."""
+    network = Network(latency=0.05, jitter=0.3)
+    entry = {"kind": "crooked_relays", "count": 6, "way": way, "victim": 0}
+    one, other, elsewhere = (
+        execution(seed, network, "cluster", Vault, orders=orders, disturbed=entry)[0]
+        for seed, orders in ((1, 1), (2, 1), (1, 2))
+    )
+    assert one == other
+    assert one != elsewhere
 
 
 @pytest.mark.parametrize("hosting", ["user", "cluster"])
