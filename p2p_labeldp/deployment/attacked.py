@@ -28,7 +28,7 @@ from p2p_labeldp.protocol.messages import HOST
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.runs.summary import Summary
-from p2p_labeldp.scenario import EXCHANGES, Scenario, replace
+from p2p_labeldp.scenario import Scenario, replace
 
 
 def attacked(
@@ -38,7 +38,7 @@ def attacked(
     executed = executed_in(summary, folder, scenario, data_dir)
     attacks = measure_attacks(executed)
     contents = [*pooled]
-    if contents and EXCHANGES[executed.resolved.plan.parameters.exchange].independent:
+    if contents:
         note = _of_the_pool(executed, Pool.merged(contents))
         attacks = tuple(
             msgspec.structs.replace(attack, note=f"{attack.note}; {note}" if attack.note else note)

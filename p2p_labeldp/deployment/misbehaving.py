@@ -3,7 +3,8 @@
 Who misbehaves follows from the scenario and the number of users, so that every node works it out for itself: user hosts
 carry the roles of ``adversaries`` in place of honest users, a coordinator that isolates somebody runs the role that
 does. The programs around them stay as they are. Users who collude with the learner write down what they know: their own
-labels and coins, whom they asked and who asked them, what was answered. Each host puts that of its own into a file.
+labels and coins, whom they asked and who asked them, what was answered; in the mixed exchange what was drawn for them,
+and the batches that they opened as relays. Each host puts that of its own into a file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.mixers import CrookedMember
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit.views import View
+from p2p_labeldp.deployment.pooled_batches import Batches
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.privacy import Parameters
@@ -28,7 +30,7 @@ from p2p_labeldp.protocol.coordinator import Coordinator
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import Answer, Ask, Batch, Message
 from p2p_labeldp.protocol.user import User
-from p2p_labeldp.scenario import Scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario
 
 POOLED = "pooled.json"
 """What colluders know: of a host in its state folder, of all in the run folder's private one."""
@@ -142,13 +144,16 @@ class Pool:
     labels: dict[int, int] = field(default_factory=dict)
     coins: dict[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
     """Of (user, round)."""
+    batches: Batches = field(default_factory=Batches)
+    """Of the mixed exchange."""
 
     @classmethod
     def of(cls, assignments: Sequence[Assignment], users: Iterable[User]) -> Pool | None:
         """For the colluders among a host's users; None where there are none."""
         pooled = set(colluding(assignments))
-        labels = {user.id: user.label for user in users if user.id in pooled}
-        return cls(frozenset(labels), labels=labels) if labels else None
+        mine = [user for user in users if user.id in pooled]
+        labels = {user.id: user.label for user in mine}
+        return cls(frozenset(labels), labels=labels, batches=Batches.of(mine)) if labels else None
 
     def note(self, sender: int, receiver: int, message: Message) -> None:
         """Something that a user of this host said or was told."""
@@ -157,6 +162,8 @@ class Pool:
                 self.asks[message.round, sender, receiver] = None
             elif type(message) is Answer:
                 self.answers[message.round, sender, receiver, message.label] = None
+            else:
+                self.batches.note(sender, receiver, message)
 
     def toss(self, coins: Coins, rounds: int, first: int, last: int) -> None:
         """Note the coins of the colluders."""
@@ -171,6 +178,7 @@ class Pool:
             "coins": [[*key, *values] for key, values in sorted(self.coins.items())],
             "asks": sorted(self.asks),
             "answers": sorted(self.answers),
+            **self.batches.to_json(),
         }
         return json.dumps(content).encode()
 
@@ -184,6 +192,7 @@ class Pool:
             found.coins |= {(user, round_): tuple(values) for user, round_, *values in read["coins"]}
             found.asks |= dict.fromkeys(map(tuple, read["asks"]))
             found.answers |= dict.fromkeys(map(tuple, read["answers"]))
+            found.batches.take(read)
         found.members = frozenset(found.labels)
         return found
 
@@ -203,6 +212,11 @@ class Pool:
         for round_, answerer, asker, label in sorted(self.answers):
             answers[round_][answerer, asker] = (*answers[round_].get((answerer, asker), ()), label)
         rosters = {cluster: np.flatnonzero(clusters == cluster).tolist() for cluster in range(int(clusters.max()) + 1)}
+        mixed: dict[str, Any] = {"asks": tuple(asks)}
+        if EXCHANGES[parameters.exchange].relayed:
+            draws, opened, tied = self.batches.seen(parameters.rounds, parameters.labels, rosters)
+            answers = [{(user, user): (label,) for user, label in found.items()} for found in tied]
+            mixed = {"asks": None, "draws": draws, "opened": opened}
         return View(
             adversary="coalition",
             parameters=parameters,
@@ -210,8 +224,8 @@ class Pool:
             clusters={cluster: tuple(roster) for cluster, roster in rosters.items()},
             background=dict(background),
             reports=tuple(dict(zip(users.tolist(), labels.tolist(), strict=True)) for users, labels in reports),
-            asks=tuple(asks),
             answers=tuple(answers),
             coins=dict(self.coins),
             members=self.members,
+            **mixed,
         )

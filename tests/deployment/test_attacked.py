@@ -16,6 +16,7 @@ from small import ONE_CLUSTER, TWO_LABELS, sixty
 
 from p2p_labeldp.adversaries.game import CONFIDENCE, clopper_pearson, reconstruct
 from p2p_labeldp.adversaries.suspects import suspects
+from p2p_labeldp.audit.folder import TRACE, find
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
@@ -23,7 +24,7 @@ from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.attacked import executed_in
 from p2p_labeldp.deployment.disturbing import Blow, disturbances, fired
 from p2p_labeldp.deployment.local import deploy
-from p2p_labeldp.deployment.misbehaving import Pool
+from p2p_labeldp.deployment.misbehaving import Pool, assignments_of
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.attacked import measure_attacks
@@ -119,6 +120,45 @@ def test_what_colluders_pooled_is_what_a_coalition_sees_and_nothing_else(tmp_pat
     assert pool.view(parameters, outcome.clusters, outcome.rounds, known) == expected
 
 
+MIXED = ("mechanism.exchange=mixed", "mechanism.relays=2", "mechanism.rounds=2")
+
+
+@pytest.mark.parametrize("noise", ["sticky", "fresh"])
+def test_what_colluders_of_a_mixed_exchange_pooled_is_what_a_coalition_sees_and_nothing_else(
+    noise: str, tmp_path: Path
+) -> None:
+    """Real packets, opened and tied to their senders with the keys that were pooled; held against everyone's flips.
+
+    They relay in some clusters and not in others, and in some they are both of the relays.
+    """
+    scenario = scenario_of("collusion", *MIXED, "adversaries[1].fraction=0.5", f"mechanism.noise={noise}")
+    model = Deployed(scenario, 3)
+    model.run()
+    model.write(tmp_path / "trace.msgpack")
+    parameters, outcome, labels = model._plan().parameters, model.results[-1][0], model.dataset.labels
+    known = dict(enumerate(labels.tolist()))
+    expected = view_of(
+        Trace.open(tmp_path / "trace.msgpack"),
+        "coalition",
+        members=assignments_of(scenario, len(labels))[0].members,
+        background=known,
+        parameters=parameters,
+        coins=SeededCoins(5),
+        true_labels=labels,
+    )
+    found = Pool.merged(model.pooled.values()).view(parameters, outcome.clusters, outcome.rounds, known)
+    assert found == expected
+    assert found.opened is not None
+    assert found.answers is not None
+    tied = [{user for user, _ in answers} for answers in found.answers]
+    ways = {
+        (roster[0] in opened, roster[0] in owners)
+        for opened, owners in zip(found.opened, tied, strict=True)
+        for roster in found.clusters.values()
+    }
+    assert ways >= {(True, False), (True, True)}
+
+
 def test_only_hosts_with_colluders_write_a_file_and_it_is_the_same_after_a_restart() -> None:
     scenario = scenario_of("collusion", "adversaries[1].users=[0, 1, 2]", "adversaries[1].fraction=0")
     model = Deployed(scenario, 3)
@@ -207,6 +247,43 @@ def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path)
     one, two = (clopper_pearson(round(each.rate * each.users), each.users, CONFIDENCE) for each in (found, again))
     assert one.low <= two.high
     assert two.low <= one.high
+
+
+@pytest.mark.slow
+def test_processes_of_a_mixed_exchange_with_colluders_leave_the_table_and_their_file(tmp_path: Path) -> None:
+    """The row is the simulated one, inside its bound; the attack on what was pooled is that on the coalition's view,
+    whoever relays: that is drawn from the certificates too, which are new for each deployment."""
+    settings = ("mechanism.exchange=mixed", "mechanism.relays=2")
+    scenario = scenario_of("collusion", *settings)
+    summary = deploy(scenario, hosts=2, out=tmp_path / "run")
+    (row,), (expected,) = summary.attacks, run(scenario).summary.attacks
+    assert (row.advantage, row.bound, row.bound_exact) == (expected.advantage, expected.bound, expected.bound_exact)
+    assert (row.members, row.beaten) == (expected.members, ())
+    file = tmp_path / "run" / "private" / "pooled.json"
+    later = printed(
+        "attacks", tmp_path / "run", tmp_path, "--pooled", str(file), *(f"--set={each}" for each in settings)
+    )
+    assert later["attacks"][0]["note"] == row.note
+    assert later["attacks"][0]["advantage"] == list(row.advantage or ())
+    executed = executed_in(summary, tmp_path / "run", scenario, None)
+    labels, parameters = executed.dataset.labels, executed.resolved.plan.parameters
+    known = dict(enumerate(labels.tolist()))
+    seen = view_of(
+        Trace.open(find(tmp_path / "run", TRACE)),
+        "coalition",
+        members=executed.assignments[0].members,
+        background=known,
+        parameters=parameters,
+        coins=SeededCoins(5),
+        true_labels=labels,
+    )
+    pool = Pool.merged([file.read_bytes()])
+    assert pool.view(parameters, executed.outcome.clusters, executed.outcome.rounds, known) == seen
+    found = reconstruct(seen, labels)
+    assert (
+        f"from what they pooled in this run {found.rate:.3f} of {found.users} others' labels are named right"
+        in row.note
+    )
 
 
 # Faults
