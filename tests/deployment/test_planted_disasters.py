@@ -10,7 +10,7 @@ from planted_disasters import BUGS
 
 from p2p_labeldp.deployment.simulated.run import simulate
 
-SEEDS = 60
+SEEDS = 100
 QUICK = ("a_journal_that_is_not_synced", "a_dropped_acknowledgement", "a_redrawn_coin")
 SLOW = (
     "an_answer_before_its_journal_entry", "an_acknowledgement_before_the_commit", "deduplication_off_by_one",
