@@ -48,6 +48,9 @@ class Secret(Enum):
     STAMP = b"stamp"  # the key of simulated signatures
 
 
+_PACKED = [struct.Struct(f"<{count}q").pack for count in range(8)]  # a key of so many numbers, as bytes
+
+
 class Secrets:
     """32 bytes for each purpose and key, all from one root; asking again gives the same ones."""
 
@@ -60,7 +63,7 @@ class Secrets:
 
     def of(self, purpose: Secret, *key: int) -> bytes:
         hashed = self._base[purpose].copy()
-        hashed.update(struct.pack(f"<{len(key)}q", *key))
+        hashed.update(_PACKED[len(key)](*key))
         return hashed.digest()
 
 
@@ -80,10 +83,7 @@ def secrets_of(coins: Coins) -> Secrets:
 
 def digest(what: bytes, parts: Iterable[bytes]) -> bytes:
     """SHA-256 over a name and parts whose lengths their readers know."""
-    hashed = hashlib.sha256(DOMAIN + what)
-    for part in parts:
-        hashed.update(part)
-    return hashed.digest()
+    return hashlib.sha256(b"".join((DOMAIN, what, *parts))).digest()
 
 
 def expanded(what: bytes, secret: bytes, size: int) -> bytes:

@@ -271,11 +271,10 @@ class Depositor(User):
         return said
 
     def _relayed(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        relay = self.relay
-        name = (getattr(message, "round", -1), getattr(message, "attempt", -1))
-        if relay is not None and name == (relay.session.round, relay.session.attempt):
+        relay, round_, attempt = self.relay, message.round, message.attempt  # type: ignore[attr-defined]
+        if relay is not None and attempt == relay.session.attempt and round_ == relay.session.round:
             return relay.receive(sender, message)
-        share = self._share
+        share, name = self._share, (round_, attempt)
         current = (self.round, -1 if share is None else share.attempt)
         if name < current or (name == current and share is not None and share.step >= DEPOSITED):
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is no relay of attempt {name[1]} in round {name[0]}")

@@ -51,6 +51,7 @@ class MixingCoordinator(Coordinator):
         """How many attempts' time is over in this round."""
         self._named = 0  # things that went wrong
         self._assemblies: dict[int, Assembly] = {}
+        self._assembly_of: list[Assembly | None] = []  # by user
 
     @property
     def stage(self) -> tuple[Phase, int, int]:  # type: ignore[override]
@@ -67,11 +68,11 @@ class MixingCoordinator(Coordinator):
             round_, said = self.round, super().receive(sender, message)
             if type(message) is not Done or self.round != round_ or self.finished:
                 return said
-            assembly = self._assemblies.get(int(self.clusters[sender]))
+            assembly = self._assembly_of[sender]
             more = () if assembly is None else assembly.done(sender)
             return [*said, *more] if more else said
-        round_ = getattr(message, "round", -1)
-        assembly = self._assemblies.get(int(self.clusters[sender]))
+        round_ = message.round  # type: ignore[attr-defined]
+        assembly = self._assembly_of[sender] if self._assembly_of else None
         if self.phase != EXCHANGE or round_ != self.round or assembly is None:
             raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} speaks of round {round_} at the wrong time")
         return handler(assembly, sender, message)
@@ -91,6 +92,7 @@ class MixingCoordinator(Coordinator):
         for cluster in np.flatnonzero(rosters.sizes >= max(1, self.mixing.least)).tolist():
             members = present[rosters.roster(cluster)].tolist()
             self._assemblies[cluster] = Assembly(self.mixing, round_, cluster, members)
+        self._assembly_of = [self._assemblies.get(cluster) for cluster in self.clusters.tolist()]
 
     def _close(self) -> Any:
         for cluster, assembly in self._assemblies.items():

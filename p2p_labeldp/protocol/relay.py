@@ -102,6 +102,7 @@ class Relay:
         self._cipher = cipher
         self._secrets = secrets
         self._labels = labels
+        self._size = cipher.packet_size(len(session.relays), position)  # of the packets that it takes
         self._key, self._inner = key, inner
         self._nonce = draw_nonce(secrets, *session.name, position)
         self._deposits: dict[int, bytes] = {}  # by place
@@ -347,7 +348,7 @@ class Relay:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.me} is {self.stage.name.lower()} as a relay")
 
     def _require_size(self, packets: Sequence[bytes], sender: int) -> None:
-        size = self._cipher.packet_size(len(self.session.relays), self.position)
+        size = self._size
         if any(len(packet) != size for packet in packets):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} sends a packet of another size than {size} bytes")
 

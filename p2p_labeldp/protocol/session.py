@@ -24,6 +24,7 @@ from p2p_labeldp.protocol.messages import Batch, Committed, Fault, Go, Opened, R
 from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, SIGNED_KEYS, Signatures, statement
 
 COMMITMENT = 32  # bytes
+_WHOSE = struct.Struct("<4q").pack
 
 
 class Stage(IntEnum):
@@ -40,7 +41,7 @@ TRANSITIONS: dict[Stage, Stage] = {COMMITTING: OPENING, OPENING: MIXING, MIXING:
 
 def commitment(round_: int, cluster: int, attempt: int, user: int, opening: bytes) -> bytes:
     """To a nonce and two public keys, by a user; to a nonce alone, by the coordinator."""
-    return digest(b"commitment", [struct.pack("<4q", round_, cluster, attempt, user), opening])
+    return digest(b"commitment", (_WHOSE(round_, cluster, attempt, user), opening))
 
 
 def keys_statement(user: int, sealed: bytes, run: str) -> bytes:
@@ -264,7 +265,8 @@ class Session:
     def said_go(self, user: int, go: Go) -> bool:
         """Whether a member has signed her go; found out once, however many relays of this host are told of it."""
         assert self.signatures is not None
-        if self._gos.get(user) == go:
+        known = self._gos.get(user)
+        if known is go or known == go:
             return True
         if not self.signatures.verifies(user, self.statement(SIGNED_GO, user, go.digest), go.signature):
             return False
