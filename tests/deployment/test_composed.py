@@ -81,7 +81,7 @@ def test_containers_that_are_frozen_and_killed_leave_the_noisy_data_set_of_a_run
     with project_of(tmp_path, path) as project:
         project("up", "--no-build", "--detach", *NODES)
         project.await_event("coordinator", "clustered")
-        project("pause", "users-1")
+        project.pause("users-1")
         project("kill", "users-2", "learner")
         assert not project.said("coordinator", "exchanged")
         project.resume("users-2")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compose import NODES, PATIENCE, Project, docker
+from compose import NODES, PATIENCE, Project, docker, pause
 from processes import until
 from sentinels import FEATURES, PLACES, STUDY, found_in, memory_of, own, planted
 
@@ -147,7 +147,7 @@ def test_no_container_can_open_anothers_file_and_what_is_in_it_is_found_nowhere_
         containers.start(node, *more, *(["--out", "/results/out"] if node != "coordinator" else []))
     until(lambda: b'"clustered"' in containers.log("coordinator") or containers.status("coordinator"), PATIENCE)
     for node in NODES:
-        docker("pause", containers.container(node))
+        pause(containers.container(node))
     memory = {}
     try:
         for node in NODES:
@@ -236,7 +236,7 @@ def test_a_container_that_comes_late_is_told_at_once_how_far_the_study_is(image:
     try:
         project("up", "--no-build", "--detach", *others)
         project.await_event("coordinator", "begun")
-        project("pause", "learner")
+        project.pause("learner")
         project("up", "--no-build", "--no-deps", "--detach", "users-3")
         assert project.await_end("users-3") == {"users-3": 2}
         assert b"the study has begun, and" in project("logs", "users-3").stdout

@@ -29,6 +29,11 @@ def docker(*words: str, check: bool = True, stdin: bytes | None = None) -> subpr
     return done
 
 
+def pause(container: str) -> None:
+    """Freeze a container; the engine gives up where its processes are too busy, and must be asked again."""
+    until(lambda: docker("pause", container, check=False).returncode == 0, PATIENCE)
+
+
 def built_image() -> str:
     """The image, built from this tree.
 
@@ -92,6 +97,9 @@ class Project:
 
         until(ended, PATIENCE)
         return {service: self.status(service) for service in services}
+
+    def pause(self, service: str) -> None:
+        pause(self.container(service))
 
     def resume(self, service: str) -> None:
         """Start a container that was killed: it, and nothing that it depends on."""
