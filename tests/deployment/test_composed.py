@@ -27,6 +27,8 @@ from p2p_labeldp.scenario import Scenario, load_scenario
 
 pytestmark = pytest.mark.containers
 WELL = dict.fromkeys(NODES, 0)
+LONG_ROUNDS = f"[network]\nround_limit = {4 * PATIENCE:g}"
+"""An attempt of the mixed exchange has a quarter of it: no relay is given up while its container starts."""
 
 
 def written(folder: Path, name: str, **changes: str) -> Path:
@@ -51,7 +53,7 @@ def test_compose_runs_the_mixed_exchange_and_a_relays_container_that_is_killed_r
     image: str, tmp_path: Path
 ) -> None:
     """It is killed when the first relays have passed batches on; a slow host keeps the others from being done."""
-    path = written(tmp_path, "mixed")
+    path = written(tmp_path, "mixed", **{"[mechanism]": f"{LONG_ROUNDS}\n[mechanism]"})
     expected = run(load_scenario(path)).summary
     assert expected.noisy_sha256.startswith("65f5190f")
     with project_of(tmp_path, path, {"users-3": {"cpus": 0.3}}) as project:
@@ -77,7 +79,7 @@ def test_compose_runs_the_mixed_exchange_and_a_relays_container_that_is_killed_r
 def test_containers_that_are_frozen_and_killed_leave_the_noisy_data_set_of_a_run_without_faults(
     image: str, tmp_path: Path
 ) -> None:
-    path = written(tmp_path, "churn", **{"rounds = 2": "rounds = 20"})
+    path = written(tmp_path, "churn", **{"rounds = 2": "rounds = 20", "[network]": LONG_ROUNDS})
     with project_of(tmp_path, path) as project:
         project("up", "--no-build", "--detach", *NODES)
         project.await_event("coordinator", "clustered")

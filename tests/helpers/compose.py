@@ -122,15 +122,19 @@ class Project:
 
 @contextmanager
 def project_of(folder: Path, scenario: Path, override: dict[str, Any] | None = None) -> Iterator[Project]:
-    """A project that runs a scenario of a folder of its own; nothing of it is left afterwards."""
+    """A project that runs a scenario of a folder of its own; nothing of it is left afterwards.
+
+    Nodes wait long for each other: on a busy machine one that was killed is not back at once.
+    """
     scenario.parent.chmod(0o755)
-    services: dict[str, Any] = {
+    patient = {"environment": {"P2P_LABELDP_AWAY_LIMIT": f"{PATIENCE:g}"}}
+    services: dict[str, Any] = {node: patient | (override or {}).get(node, {}) for node in NODES} | {
         "certs": {
             "environment": {"SCENARIO": scenario.name},
             "volumes": [f"{scenario.parent}:/scenarios:ro", f"{scenario.parent}:/data:ro"],
         }
     }
-    made = Project(folder, {"services": services | (override or {})})
+    made = Project(folder, {"services": services})
     try:
         yield made
     finally:
