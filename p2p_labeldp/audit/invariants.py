@@ -177,7 +177,9 @@ class Checker:
             if each.cause_of is not None and self._may_lack(each.cause_of):
                 self.lacking.append(each)
                 continue
-            kind = self.suspects.get(each.party) if type(each.party) is int else None
+            # Who refuses what a suspect sent, and did not put on record, is not to blame for that.
+            parties = (each.party, each.cause_of if each.invariant == "refusals" else None)
+            kind = next((self.suspects[one] for one in parties if type(one) is int and one in self.suspects), None)
             if kind is None:
                 self.violations.append(each)
             else:

@@ -88,7 +88,13 @@ def refused_positions(
                     Violation("timing", event.position, f"{event}: left when nothing it refuses arrived", event.sender)
                 )
             candidates = timely or candidates
-        idle = [m for m in candidates if (route, _about(m)) not in heard and not _counted(m, reports)] or candidates
+        idle = [m for m in candidates if not heard.intersection(_traces(route, m)) and not _counted(m, reports)]
+        if not idle and event.fields[1] == "hello":
+            # Who is in a roster said hello once; what was refused is another one, which is not on record.
+            detail = f"{event}: names a message that was acted on"
+            wrong.append(Violation("refusals", event.position, detail, event.sender, cause_of=route[0]))
+            continue
+        idle = idle or candidates
         chosen = ([m for m in idle if m.position in surplus] or idle[:1])[-1]
         waiting[route].remove(chosen)
         refused[chosen.position] = event.fields[2]
@@ -134,10 +140,14 @@ def _heard(
         back = (event.receiver, event.sender, _COUNTERPARTS[event.kind])
         if back in named.get(back[1:], ()):
             yield back, _about(event)
+    elif event.kind == "roster":
+        yield from (((user, COORDINATOR, "hello"), ()) for user in _listed(fields.get("members")))
+    elif event.kind == "passed":
+        about = (fields["round"], fields["cluster"], fields["attempt"], fields["step"])
+        yield from ((route, about) for route in named.get((event.sender, "batch"), ()))
     elif event.kind in ("committed", "opened"):
         members = listed[fields["round"], fields["cluster"], fields["attempt"]]
-        if type(listing := fields.get("members")) is bytes:
-            members += np.frombuffer(listing[: len(listing) // 8 * 8], dtype="<i8").tolist()
+        members += _listed(fields.get("members"))
         kind = "commit" if event.kind == "committed" else "open"
         yield from (((user, COORDINATOR, kind), (fields["round"], fields["attempt"])) for user in members)
     elif event.kind in _SHOWS:
@@ -145,6 +155,20 @@ def _heard(
         for kind in _SHOWS[event.kind]:
             for route in named.get((event.sender, kind), ()):
                 yield from ((route, (fields["round"], each)) for each in attempts)
+
+
+def _listed(members: object) -> list[int]:
+    """Users, 8 bytes each, as far as they are."""
+    if type(members) is not bytes:
+        return []
+    found: list[int] = np.frombuffer(members[: len(members) // 8 * 8], dtype="<i8").tolist()
+    return found
+
+
+def _traces(route: Route, message: Event) -> list[tuple[Route, tuple[int, ...]]]:
+    """What is noted where a message was heard; of a batch, whichever part it is."""
+    about = _about(message)
+    return [(route, about), (route, about[:-1])] if message.kind == "batch" else [(route, about)]
 
 
 def _counted(message: Event, reports: Collection[tuple[int, int, int]]) -> bool:

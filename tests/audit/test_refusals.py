@@ -97,3 +97,20 @@ def test_what_one_host_of_a_deployment_refuses_others_may_have_taken() -> None:
     refusal = (HOST, AUDITOR, "refusal", 3, "batch", *LATE)
     assert refused(batch, refusal, refusal) == {}
     assert refused(batch, refusal, network=Network(latency=1.0)) == {0: "out_of_order"}
+
+
+def test_a_batch_that_a_relay_passed_on_was_not_refused() -> None:
+    """Of two that she was sent in a round the later one came when its attempt was over."""
+    batches = [(1, 2, "batch", 0, 0, attempt, 1, 0, [b"packet"], b"") for attempt in (0, 1)]
+    passed = (2, COORDINATOR, "passed", 0, 0, 0, 1, b"taken", b"passed")
+    late = (2, AUDITOR, "refusal", 1, "batch", *LATE)
+    assert refused(*batches, passed, late) == {1: "out_of_order"}
+    assert refused(*batches, late) == {0: "out_of_order"}
+
+
+def test_a_hello_of_somebody_in_a_roster_was_not_refused_and_another_one_is_not_on_record() -> None:
+    roster = (COORDINATOR, HOST, "roster", 0, 0, (7).to_bytes(8, "little"))
+    said = trace((7, COORDINATOR, "hello", 5, 2), roster, (COORDINATOR, AUDITOR, "refusal", 7, "hello", *AGAIN))
+    found, (wrong,) = refused_positions(said, None, ())
+    assert found == {}
+    assert (wrong.invariant, wrong.party, wrong.cause_of) == ("refusals", COORDINATOR, 7)

@@ -140,6 +140,9 @@ FOUND = {
     552: "a key that was synced in the step in which its node was killed counted as lost in the simulated world",
     954: "a journal whose last commit begins at the edge of two sectors, one of them never written, counted as edited",
     1055: "a loss of power left a learner's results by name and empty, and it would not write them again",
+    2152: "an audit took the hello of a host that floods when all is done for the one that was refused",
+    2173: "an audit took a batch that a relay had passed on for another one of hers, which was refused as late",
+    2320: "a host for which the run is over erases its secrets though the auditor could not be told: so it shall",
     1694: "a host that floods was held against the bytes that the pull exchange allows, in a mixed one",
 }
 """The seed that found it, of which the plan is kept: what a seed draws may change."""

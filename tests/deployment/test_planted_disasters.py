@@ -16,7 +16,7 @@ SLOW = (
     "an_answer_before_its_journal_entry", "an_acknowledgement_before_the_commit", "deduplication_off_by_one",
     "a_limit_forgotten", "a_flip_made_again_in_every_round", "a_limit_that_is_not_journaled",
     "reports_in_the_order_of_answers", "a_restart_that_forgets_what_it_took",
-    "a_flood_that_is_journaled_before_it_is_judged",
+    "a_flood_that_is_journaled_before_it_is_judged", "a_relay_that_does_not_wait_for_the_last_go",
 )  # fmt: skip
 
 

@@ -15,10 +15,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
+from p2p_labeldp.deployment.erasure import Mark
 from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN
 from p2p_labeldp.deployment.misbehaving import assignments_of
-from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.node import ERASED, Node
 from p2p_labeldp.deployment.parts import EPOCH, HEAD_BYTES
 from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.network import End
@@ -136,15 +139,20 @@ class Watch:
                 self.broke(f"{name} comes back and does not know of an item that it sent to {receiver}")
 
     def _look_at_links(self, name: str) -> None:
-        """What a node has let go of lasts with its receiver: else one of the two could never go on."""
+        """What a node has let go of lasts with its receiver: else one of the two could never go on. So does what it
+        would let go of if it were started again now. Where the run is over for it nobody goes on."""
         node, liars = self.scene.nodes.get(name), self.scene.wiped | self.scene.traitors
-        if node is None or name in liars:
+        if node is None or node._part.over or node._part.ended or name in liars:
             return
-        for key, peer in node._transport._peers.items():
+        dropped = {key: peer.link.dropped for key, peer in node._transport._peers.items()}
+        if erased := self.shadows[name].facts.get(ERASED, ""):
+            for key, said in msgspec.json.decode(erased, type=Mark).said.items():
+                dropped[key] = max(dropped.get(key, 0), said)
+        for key, count in dropped.items():
             receiver = self.names[key]
             lasting = self.shadows[receiver].taken[key_of(name)]
-            if peer.link.dropped > lasting and receiver not in liars:
-                self.broke(f"{name} let go of {peer.link.dropped} items for {receiver}, where {lasting} last")
+            if count > lasting and receiver not in liars:
+                self.broke(f"{name} let go of {count} items for {receiver}, where {lasting} last")
 
     # Connections.
 
