@@ -27,7 +27,8 @@ MIXED = parse_scenario(
         "data.users=16",
         "mechanism.exchange=mixed",
         "mechanism.relays=3",
-        "deployment.away_limit=30",
+        "network.round_limit=600",  # whoever was killed is back within an attempt, on a busy machine too
+        "deployment.away_limit=120",
     ],
 )
 
