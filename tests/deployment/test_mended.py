@@ -143,6 +143,8 @@ FOUND = {
     2152: "an audit took the hello of a host that floods when all is done for the one that was refused",
     2173: "an audit took a batch that a relay had passed on for another one of hers, which was refused as late",
     2320: "a host for which the run is over erases its secrets though the auditor could not be told: so it shall",
+    4196: "a host that lost its disk and floods says more than was lost, and draws coins again: a traitor's",
+    5193: "a coordinator that lost its disk when all was done could not be asked what was due",
     1694: "a host that floods was held against the bytes that the pull exchange allows, in a mixed one",
 }
 """The seed that found it, of which the plan is kept: what a seed draws may change."""

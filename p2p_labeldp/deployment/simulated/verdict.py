@@ -70,6 +70,8 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
     place = root / "learner" / "results" / "summary.json"
     if outcome.endings.get("learner") != "done" or outcome.failures or not place.exists():
         return
+    if "coordinator" in scene.wiped:  # whose journal says what was due
+        return
     summary = json.loads(place.read_text(encoding="utf-8"))
     with np.load(place.with_name("reports.npz")) as arrays:
         reports = {name: arrays[name] for name in ("round", "user", "label")}
