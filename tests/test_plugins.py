@@ -156,6 +156,7 @@ def test_a_key_of_a_model_is_swept_for_that_model_alone(command: Command) -> Non
     assert '"failures": []' in out
 
 
+@pytest.mark.slow
 def test_workers_of_a_sweep_load_plugins_and_their_keys_are_swept(command: Command) -> None:
     status, out, err = command(
         "sweep", "quickstart", "--plugin", str(EXAMPLE), "--set", "data.name=moons", "--set", "data.target=class",

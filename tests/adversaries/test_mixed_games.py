@@ -94,6 +94,7 @@ def test_views_that_need_a_member_say_so() -> None:
         view_of_exchange(labels, clusters, mixed(), SeededCoins(1), "learner", members=(1,))
 
 
+@pytest.mark.slow
 def test_colluders_of_a_mixed_run_are_measured_beside_their_bound() -> None:
     scenario = parse_scenario(
         """

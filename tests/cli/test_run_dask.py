@@ -48,6 +48,7 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
+@pytest.mark.slow
 def test_a_worker_killed_on_the_way_changes_nothing(cluster: Any, tmp_path: Path) -> None:
     scenario = parse_scenario(CROWD, "crowd")
     victim = cluster.workers[0].pid

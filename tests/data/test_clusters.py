@@ -80,6 +80,7 @@ def test_more_clusters_than_users_are_refused(count):
         kmeans_clusters(points(1, 2, 3), count=count, minimum_size=1, seed=1)
 
 
+@pytest.mark.slow
 def test_clusters_do_not_depend_on_the_number_of_threads():
     program = (
         "from p2p_labeldp.data import kmeans_clusters, load; from p2p_labeldp.scenario import Data\n"

@@ -76,6 +76,7 @@ def test_colluders_who_all_ask_the_victim_reach_the_local_bound() -> None:
     assert row.advantage[2] >= row.bound - 1e-12
 
 
+@pytest.mark.slow
 def test_new_noise_for_every_asker_is_averaged_away_and_one_flip_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("p2p_labeldp.experiments.attacked.MOST_USERS", 24_000)
     colluders = {"kind": "focus", "victim": 3, "users": [9, 15, 21, 27, 33, 39, 45, 51, 57, 63, 69]}

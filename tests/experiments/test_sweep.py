@@ -322,6 +322,7 @@ def deadly(setting: int) -> Callable[..., Any]:
     return make
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_fails_its_own_job_and_no_other(
     whole: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def test_behind_a_firewall_between_two_hosts_a_deployment_with_a_target_releases
 SILENT = replace(TARGET, data__users=80, mechanism__epsilon=1.0, network__round_limit=1.0, deployment__away_limit=2.0)
 
 
+@pytest.mark.slow
 def test_a_learner_to_whom_clusters_released_nothing_says_which_and_ends_with_status_1(tmp_path: Path) -> None:
     with Machine() as machine, fleet(machine, SILENT, 2, tmp_path / "work") as nodes:
         nodes.start()
