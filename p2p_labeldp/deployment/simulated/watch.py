@@ -61,6 +61,7 @@ class Watch:
         self._spoken: Counter[str] = Counter()  # items, by sender
         self._answers: dict[tuple[int, int], int] = {}
         self._reports: Counter[tuple[str, int]] = Counter()
+        self._closed = 0  # rounds that a coordinator had closed when it lost its disk
         for name in scenarios:
             self._follow_anew(name)
 
@@ -86,7 +87,9 @@ class Watch:
         disk.committed = lambda path, data: self.committed(name)
 
     def wiped(self, name: str) -> None:
-        """A machine that begins anew: nobody it spoke to before will listen to it."""
+        """A machine that begins anew: nobody it spoke to before will listen to it, and what it said counts."""
+        if name == "coordinator":
+            self._closed = self._rounds_closed()
         self._follow_anew(name)
         for sender, receiver in list(self.sent):
             if sender == name:
@@ -243,12 +246,14 @@ class Watch:
             self.broke(f"{name} sends the learner something else than the reports of one round")
         (round_,) = rounds
         self._reports[name, round_] += 1
-        coordinator = self.follow("coordinator").node
-        closed = coordinator is not None and coordinator._part.closed > round_
-        if self._reports[name, round_] > 1 or users != sorted(users) or not closed:
+        if self._reports[name, round_] > 1 or users != sorted(users) or self._rounds_closed() <= round_:
             self.broke(f"{name} reports before the close, more than once, or not in the order of users")
         if item.clock != (round_ + 2) * EPOCH - 1:
             self.broke(f"{name} tells the learner a clock that depends on more than the round")
+
+    def _rounds_closed(self) -> int:
+        coordinator = self.follow("coordinator").node
+        return self._closed if coordinator is None else max(self._closed, coordinator._part.closed)
 
 
 def _described(body: bytes) -> str:
