@@ -32,7 +32,7 @@ from p2p_labeldp.mechanisms.mixing import (
     secrets_of,
 )
 from p2p_labeldp.privacy import Exchange
-from p2p_labeldp.protocol.messages import COORDINATOR, HOST
+from p2p_labeldp.protocol.messages import COORDINATOR, HOST, Fault
 from p2p_labeldp.protocol.sealing import TOKEN
 from p2p_labeldp.protocol.session import Session, batch_digest, commitment, keys_statement
 from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, Stamps, signed_twice
@@ -291,9 +291,16 @@ class MixedChecker(Checker):
         same = {commitment for (relay, _), commitment in state.keys.items() if relay == event.sender} <= {sealed}
         require(same, "draws", "commits to two nonces")
 
+    def _still_said(self, event: Event, fault: str) -> bool:
+        """A relay draws with the nonce that it opened, though another one that has given up takes it no more."""
+        opened = event.kind == "reveal" and fault == Fault.OUT_OF_ORDER
+        return opened or super()._still_said(event, fault)
+
     def _reveal(self, event: Event, round_: int, attempt: int, nonce: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         pair = event.sender, event.receiver
+        if pair in state.revealed and not self._taken:
+            return
         require(pair in state.keys and pair not in state.revealed, "draws", "opens before it committed, or again")
         others = [relay for relay in session.relays if relay != event.sender]
         require(

@@ -150,7 +150,7 @@ def _heard(
         members += _listed(fields.get("members"))
         kind = "commit" if event.kind == "committed" else "open"
         yield from (((user, COORDINATOR, kind), (fields["round"], fields["attempt"])) for user in members)
-    elif event.kind in _SHOWS:
+    elif event.kind in _SHOWS and fields.get("outcome") != "abstained":  # who abstained has heard no draw
         attempts = range(ATTEMPTS) if event.kind == "done" else (fields["attempt"],)
         for kind in _SHOWS[event.kind]:
             for route in named.get((event.sender, kind), ()):

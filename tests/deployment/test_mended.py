@@ -146,6 +146,7 @@ FOUND = {
     4196: "a host that lost its disk and floods says more than was lost, and draws coins again: a traitor's",
     5193: "a coordinator that lost its disk when all was done could not be asked what was due",
     5569: "a coordinator that lost its disk when it had closed a round counted as one that never had",
+    9225: "an audit took a draw of one round for one that was too late in another, whose user abstained",
     1694: "a host that floods was held against the bytes that the pull exchange allows, in a mixed one",
 }
 """The seed that found it, of which the plan is kept: what a seed draws may change."""
