@@ -7,20 +7,20 @@ FROM python:3.12-slim AS packages
 #   docker build --secret id=pip.conf,src=FILE --secret id=ca.pem,src=FILE -t p2p-labeldp .
 ARG PIP_CONFIG_FILE=/run/secrets/pip.conf
 ARG PIP_NO_CACHE_DIR=1
-ARG PIP_PYTHON=/opt/p2p-labeldp
-ENV PATH=/opt/p2p-labeldp/bin:$PATH
+ARG PIP_PYTHON=/srv/p2p-labeldp
+ENV PATH=/srv/p2p-labeldp/bin:$PATH
 
 # What the package needs comes first, in a layer that lasts until pyproject.toml changes. Left out: matplotlib and pygments,
 # which no node uses, and of other packages their tests, their pictures and what only compilers and editors read.
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
-    python -m venv --without-pip /opt/p2p-labeldp \
+    python -m venv --without-pip /srv/p2p-labeldp \
     && python -c "import tomllib; needed = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies']; \
         print(*(each for each in needed if not each.startswith('matplotlib')), sep='\n')" > /tmp/needed \
     && /usr/local/bin/python -m pip install --no-compile -r /tmp/needed \
-    && find /opt/p2p-labeldp -type d \( -name tests -o -name _tests \) -prune -exec rm -rf {} + \
-    && find /opt/p2p-labeldp -regex '.*\.\(pyi\|pyx\|pxd\|pxi\|h\|hpp\|c\|cpp\|a\|tp\|build\)' -delete \
-    && rm -rf /opt/p2p-labeldp/lib/python3*/site-packages/pygments /opt/p2p-labeldp/lib/python3*/site-packages/sklearn/datasets/images
+    && find /srv/p2p-labeldp -type d \( -name tests -o -name _tests \) -prune -exec rm -rf {} + \
+    && find /srv/p2p-labeldp -regex '.*\.\(pyi\|pyx\|pxd\|pxi\|h\|hpp\|c\|cpp\|a\|tp\|build\)' -delete \
+    && rm -rf /srv/p2p-labeldp/lib/python3*/site-packages/pygments /srv/p2p-labeldp/lib/python3*/site-packages/sklearn/datasets/images
 
 FROM packages AS sweep-packages
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
@@ -47,7 +47,7 @@ RUN cd "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
 
 FROM scratch AS base
 COPY --from=system / /
-ENV PATH=/opt/p2p-labeldp/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
+ENV PATH=/srv/p2p-labeldp/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
 # Compose mounts a volume over each of these folders; a new volume takes over owner and mode.
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin labeldp \
     && install -d -o 10001 -g 10001 -m 0700 \
@@ -60,7 +60,7 @@ ENTRYPOINT ["p2p-labeldp"]
 CMD ["--help"]
 
 FROM base AS sweep
-COPY --from=sweep-packages /opt/p2p-labeldp /opt/p2p-labeldp
+COPY --from=sweep-packages /srv/p2p-labeldp /srv/p2p-labeldp
 
 FROM base AS node
-COPY --from=node-packages /opt/p2p-labeldp /opt/p2p-labeldp
+COPY --from=node-packages /srv/p2p-labeldp /srv/p2p-labeldp
