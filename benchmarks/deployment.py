@@ -56,6 +56,8 @@ def scenario(users: int):  # type: ignore[no-untyped-def]
         minimum_size = 1
         [learner]
         max_iterations = 1
+        [coins]
+        source = "seeded"
         [network]
         hello_limit = 600
         round_limit = 600
