@@ -27,7 +27,8 @@ from p2p_labeldp.scenario import Scenario, load_scenario
 
 pytestmark = pytest.mark.containers
 WELL = dict.fromkeys(NODES, 0)
-LONG_ROUNDS = f"[network]\nround_limit = {4 * PATIENCE:g}"
+LONG_LIMIT = f"round_limit = {4 * PATIENCE:g}"
+LONG_ROUNDS = f"[network]\n{LONG_LIMIT}"
 """An attempt of the mixed exchange has a quarter of it: no relay is given up while its container starts."""
 
 
@@ -90,6 +91,22 @@ def test_containers_that_are_frozen_and_killed_leave_the_noisy_data_set_of_a_run
         project.resume("learner")
         project("unpause", "users-1")
         assert project.await_end(*NODES) == WELL
+        summary = read_summary(project.run_folder() / "summary.json")
+    expected = run(load_scenario(path), engine="vectorized").summary
+    assert (summary.noisy_sha256, summary.missing) == (expected.noisy_sha256, ())
+
+
+def test_a_container_that_is_cut_off_from_the_network_for_a_while_changes_nothing(image: str, tmp_path: Path) -> None:
+    """The partition that ``deploy partition`` makes of processes, made of a container's network by the engine."""
+    path = written(tmp_path, "partition", **{"alpha = 0.1": "alpha = 0.1\nrounds = 20", "round_limit = 60": LONG_LIMIT})
+    with project_of(tmp_path, path) as project:
+        project("up", "--no-build", "--detach", *NODES)
+        project.await_event("coordinator", "clustered")
+        with project.cut_off("users-2"):
+            project.await_event("coordinator", "disconnected")
+            assert not project.said("coordinator", "exchanged")
+        assert project.await_end(*NODES) == WELL
+        assert not project.said("users-2", "replayed"), "its process kept running"
         summary = read_summary(project.run_folder() / "summary.json")
     expected = run(load_scenario(path), engine="vectorized").summary
     assert (summary.noisy_sha256, summary.missing) == (expected.noisy_sha256, ())

@@ -101,6 +101,14 @@ class Project:
     def pause(self, service: str) -> None:
         pause(self.container(service))
 
+    @contextmanager
+    def cut_off(self, service: str) -> Iterator[None]:
+        """Take a container's network away for a while; what runs in it goes on."""
+        network, container = f"{self.name}_nodes", self.container(service)
+        docker("network", "disconnect", network, container)
+        yield
+        docker("network", "connect", "--alias", service, network, container)
+
     def resume(self, service: str) -> None:
         """Start a container that was killed: it, and nothing that it depends on."""
         docker("start", self.container(service))
