@@ -64,7 +64,7 @@ class CrookedRelay(Relay):
         return [(HOST, part) for part in batch_parts(self.session, self.position + 1, packets, self.second)]
 
     def _strip(self, packets: list[bytes]) -> list[bytes | None]:
-        session, hers = self.session, self.session.place_of(self.entry.victim)
+        session, hers = self.session, self.session.places.get(self.entry.victim)
         if self.entry.way == "isolate" and self.position == 0 and hers is not None:
             # Packets of its own making in place of all but the victim's: they open, as anyone's would.
             keys = session.outer, session.inner, session.context
@@ -75,7 +75,7 @@ class CrookedRelay(Relay):
 
     def _order(self, count: int) -> list[int]:
         order = list(range(count)) if self.entry.way == "order" else super()._order(count)
-        hers = self.session.place_of(self.entry.victim)
+        hers = self.session.places.get(self.entry.victim)
         if self.position == 0 and hers is not None:
             self.target = order.index(hers)
         return order

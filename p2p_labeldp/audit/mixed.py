@@ -317,7 +317,7 @@ class MixedChecker(Checker):
     def _drawn(self, event: Event, round_: int, attempt: int, label: int) -> None:
         user = event.receiver
         state, session = self._mixing(user, round_, attempt)
-        place = session.place_of(user)
+        place = session.places.get(user)
         require(place is not None and event.sender == session.dealer_of(place), "relays", "is told by another relay")
         assert place is not None
         turn = self._turn(user, round_, "draws", user in self._missing)
@@ -438,7 +438,7 @@ class MixedChecker(Checker):
         state = self._state(user, round_, attempt)
         require(state.session is not None, "relays", "nobody knows the relays yet")
         assert state.session is not None
-        require(state.session.place_of(user) is not None, "relays", f"user {user} is no member of this attempt")
+        require(user in state.session.places, "relays", f"user {user} is no member of this attempt")
         return state, state.session
 
     def _looks(self, round_: int, attempt: int, user: int, step: int) -> bytes:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import cast
 
 import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
@@ -108,7 +107,7 @@ class Simulation:
         labels = enumerate(population.labels.tolist())
         if EXCHANGES[parameters.exchange].relayed:
             host = MixingHost(parameters, coins, 0, count, cipher or Vault())
-            host.member = lambda user: cast(Depositor, self.users[user])
+            host.member = lambda user: self.users[user]  # type: ignore[assignment,return-value]
             self.host: Host = host
             self.users = [Depositor(i, label, host) for i, label in labels]
             mixing = Mixing(host.cipher, host.signatures, host.secrets, parameters.relays, parameters.minimum_size)
@@ -329,8 +328,9 @@ class Simulation:
         except Refused as refused:
             self.network.refuse(sender, HOST, kind_of(message), refused)
             return
+        send = self.network.send
         for speaker, receiver, out in said:
-            self.network.send(speaker, receiver, out)
+            send(speaker, receiver, out)
         if self.hosting == "cluster" and type(message) is Roster:
             self._house(message)
 

@@ -134,7 +134,8 @@ class Assembly:
         opening = message.nonce + message.outer + message.inner
         if len(message.nonce) != NONCE or len(opening) != NONCE + 2 * self._cipher.key_size:
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens with a nonce or a key of another size")
-        if commitment(*self._name, sender, opening) != self._commitments.get(sender):
+        hers = commitment(self.round, self.cluster, self.attempt, sender, opening)
+        if hers != self._commitments.get(sender):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens what she did not commit to")
         if len(message.signature) != self._signatures.size:
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} opens with a signature of another size")
@@ -145,10 +146,13 @@ class Assembly:
         """She is done with the round, whatever the outcome: nothing more will come of her."""
         self._waiting.discard(sender)
         self._done.add(sender)
-        if self.stage == COMMITTING and not self._waiting:
+        if self.stage is COMMITTING and not self._waiting:
             return self._commit_all()
-        self._mixed += self._session is not None and self._session.place_of(sender) is not None
-        if self.stage == MIXING and self._session is not None and self._mixed == len(self._session.members):
+        session = self._session
+        if session is None:
+            return ()
+        self._mixed += sender in session.places
+        if self.stage is MIXING and self._mixed == len(session.members):
             self._go(Event.ENDED)
             # Whoever was left out need not wait any longer.
             return () if len(self._done) == len(self.members) else [(HOST, Stop(*self._name, False))]
@@ -378,7 +382,7 @@ class Assembly:
         self.stage = TRANSITIONS[self.stage][event]
 
     def _require(self, attempt: int, stage: Stage, sender: int) -> None:
-        if attempt != self.attempt or self.stage != stage or (stage == COMMITTING and sender in self._left_out):
+        if attempt != self.attempt or self.stage is not stage or (stage is COMMITTING and sender in self._left_out):
             raise Refused(
                 Fault.OUT_OF_ORDER, f"attempt {self.attempt} of cluster {self.cluster} is {self.stage}, not {stage}"
             )

@@ -18,14 +18,17 @@ that she is one are held, up to a bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from itertools import repeat
+from typing import Any
 
 from p2p_labeldp.mechanisms.mixing import NONCE, Secret
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     Answer,
     Ask,
+    Assignment,
     Batch,
     Commit,
     Deposit,
@@ -40,7 +43,9 @@ from p2p_labeldp.protocol.messages import (
     Outgoing,
     Refused,
     Reveal,
+    Round,
     Unlock,
+    kind_of,
     name_of,
 )
 from p2p_labeldp.protocol.mixing_host import MixingHost
@@ -84,7 +89,8 @@ TRANSITIONS: dict[Step, dict[Event, Step]] = {
 }
 """What is not here does not happen: it is refused."""
 
-_FOR_RELAYS = frozenset((Deposit, Batch, Go, NoGo, Unlock, Reveal))
+# By number, as a user's.
+_NEXT = tuple(tuple(TRANSITIONS[step].get(event) for event in Event) for step in Step)
 
 
 class Share:
@@ -94,7 +100,7 @@ class Share:
 
     def __init__(self, attempt: int, secret: bytes, cipher: Cipher) -> None:
         self.attempt = attempt
-        self.step = COMMITTED
+        self.step: Step = COMMITTED
         self.nonce = secret[:NONCE]
         self.outer = cipher.secret_key(secret[NONCE:], b"outer")
         self.inner = cipher.secret_key(secret[NONCE:], b"inner")
@@ -105,7 +111,9 @@ class Share:
         self.sealed: Sealed | None = None
 
     def go(self, event: Event) -> None:
-        self.step = TRANSITIONS[self.step][event]
+        step = _NEXT[self.step][event]
+        assert step is not None, f"{event.name} at step {self.step.name}"
+        self.step = step
 
     def forget(self) -> None:
         """Erase what would open or link her packet, or the batch that she relayed."""
@@ -122,27 +130,18 @@ class Depositor(User):
         super().__init__(id_, label, host)
         self.relay: Relay | None = None
         self._share: Share | None = None
-        self._held: list[tuple[int, Message]] = []
+        self._held: list[tuple[int, Message]] | None = None
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        kind = type(message)
-        if kind is Drawn:
-            assert isinstance(message, Drawn)
-            return self._drew(sender, message)
-        if kind in _FOR_RELAYS:
-            return self._relayed(sender, message)
-        if kind in (Ask, Answer):
-            raise Refused(Fault.MISDIRECTED, "nobody asks for a label in the mixed exchange")
-        said = super().receive(sender, message)
-        if kind is Goodbye:
-            self._leave_share()
-            self._leave_relay()
-        return said
+        """Act on one message, or raise Refused and stay as she was."""
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise Refused(Fault.MISDIRECTED, f"a user takes no {kind_of(message)}")
+        return handler(self, sender, message)
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
         self.round = round_
-        self._leave_share()
-        self._leave_relay()
+        self._leave_attempt()
         parameters = self.host.parameters
         if self._must_abstain(len(self._roster)):
             self._go(ABSTAINS)
@@ -162,29 +161,25 @@ class Depositor(User):
         host = self.host
         secret = host.secrets.of(Secret.MEMBER, self.round, attempt, self.id)
         share = self._share = Share(attempt, secret, host.cipher)
-        share.commitment = commitment(*self._name(share), self.id, share.opening)
+        share.commitment = commitment(self.round, self.cluster, attempt, self.id, share.opening)
         return COORDINATOR, Commit(self.round, attempt, share.commitment)
-
-    def _name(self, share: Share) -> tuple[int, int, int]:
-        return self.round, self.cluster, share.attempt
 
     # What her host tells her: each is public, and the same for all members.
 
     def opens(self, session: Session) -> Sequence[Outgoing]:
         """All commitments are public: if hers is among them as she made it, she opens."""
-        share = self._current(session, COMMITTED)
-        place = session.place_of(self.id)
+        share, place = self._current(session, COMMITTED), session.places.get(self.id)
         if share is None or place is None:
             return ()  # too late: the attempt is made without her
-        opening = share.opening
-        if session.commitment_at(place) != share.commitment:
+        if session.commitments[place] != share.commitment:
             raise Refused(Fault.MALFORMED, f"the commitment of user {self.id} is not hers")
         share.session = session
         share.go(OPENS)
-        half = NONCE + self.host.cipher.key_size
-        signature = self.host.signatures.sign(self.id, keys_statement(self.id, share.commitment, session.run))
-        keys = opening[NONCE:half], opening[half:]
-        return ((COORDINATOR, Open(self.round, share.attempt, share.nonce, *keys, signature)),)
+        host, opening = self.host, share.opening
+        half = NONCE + host.cipher.key_size
+        signature = host.signatures.sign(self.id, keys_statement(self.id, share.commitment, session.run))
+        opened = Open(self.round, share.attempt, share.nonce, opening[NONCE:half], opening[half:], signature)
+        return ((COORDINATOR, opened),)
 
     def deposits(self, session: Session) -> Sequence[Outgoing]:
         """The relays are known: she seals her noisy label and sends it to the first; if she is one, she begins."""
@@ -195,14 +190,17 @@ class Depositor(User):
         seal = host.secrets.of(Secret.SEAL, self.round, attempt, self.id)
         share.sealed = host.cipher.seal(self.noisy, session.outer, session.inner, session.context, seal)
         share.go(DEPOSITS)
-        out: list[Outgoing] = [(session.relays[0], Deposit(self.round, attempt, share.sealed.layers[0]))]
-        if self.id in session.relays:
-            position = session.relays.index(self.id)
-            self.relay = self._relaying(session, position, share)
-            held, self._held = self._held, []
-            for sender, message in held:
-                if getattr(message, "round", -1) == self.round and getattr(message, "attempt", -1) == attempt:
-                    out += self.relay.receive(sender, message)
+        deposit = session.relays[0], Deposit(self.round, attempt, share.sealed.layers[0])
+        return [deposit, *self._relays(session, share)] if self.id in session.relays else (deposit,)
+
+    def _relays(self, session: Session, share: Share) -> Sequence[Outgoing]:
+        """She is drawn as a relay: she begins, with what came early for her as one."""
+        self.relay = self._relaying(session, session.relays.index(self.id), share)
+        held, self._held = self._held or (), None
+        out: list[Outgoing] = []
+        for sender, message in held:
+            if getattr(message, "round", -1) == self.round and getattr(message, "attempt", -1) == share.attempt:
+                out += self.relay.receive(sender, message)
         return out
 
     def _relaying(self, session: Session, position: int, share: Share) -> Relay:
@@ -219,9 +217,10 @@ class Depositor(User):
         assert share.sealed is not None
         if session.distinct and share.sealed.layers[-1] in session.found:
             share.go(AGREES)
-            signature = self.host.signatures.sign(self.id, session.statement(SIGNED_GO, self.id, session.digest))
-            go = Go(session.round, session.attempt, session.digest, session.proof, signature)
-            out: list[Outgoing] = [(relay, go) for relay in session.relays]
+            digest = session.digest
+            signature = self.host.signatures.sign(self.id, session.statement(SIGNED_GO, self.id, digest))
+            go = Go(session.round, session.attempt, digest, session.proof, signature)
+            out: list[Outgoing] = list(zip(session.relays, repeat(go), strict=False))
         else:
             share.go(REFUSES)
             missing = NoGo(self.round, share.attempt, session.digest, session.proof, *share.sealed)
@@ -260,38 +259,50 @@ class Depositor(User):
         share = self._share
         if self.state is not WAITING or share is None or share.step is not AGREED or share.session is None:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} waits for no draw")
-        if (message.round, message.attempt) != (self.round, share.attempt):
+        if message.round != self.round or message.attempt != share.attempt:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is in attempt {share.attempt} of round {self.round}")
-        place = share.session.place_of(self.id)
-        assert place is not None
-        if sender != share.session.dealer_of(place):
+        if sender != share.session.dealer_of(share.session.places[self.id]):
             raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is not the relay that deals to user {self.id}")
         said = self._replace(message.label)
         share.go(DRAWS)
         return said
 
     def _relayed(self, sender: int, message: Message) -> Sequence[Outgoing]:
+        """What others tell the relay that she is, or is about to be."""
         relay, round_, attempt = self.relay, message.round, message.attempt  # type: ignore[attr-defined]
-        if relay is not None and attempt == relay.session.attempt and round_ == relay.session.round:
-            return relay.receive(sender, message)
+        if relay is not None:
+            session = relay.session
+            if attempt == session.attempt and round_ == session.round:
+                return relay.receive(sender, message)
         share, name = self._share, (round_, attempt)
         current = (self.round, -1 if share is None else share.attempt)
         if name < current or (name == current and share is not None and share.step >= DEPOSITED):
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} is no relay of attempt {name[1]} in round {name[0]}")
+        if self._held is None:
+            self._held = []
         if len(self._held) > 8 * len(getattr(self, "_roster", ())) + 64:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} holds {len(self._held)} early messages and no more")
         self._held.append((sender, message))
         return ()
 
+    def _asked_for_a_label(self, sender: int, message: Ask | Answer) -> Sequence[Outgoing]:
+        raise Refused(Fault.MISDIRECTED, "nobody asks for a label in the mixed exchange")
+
     # Leaving.
+
+    def _leave(self, sender: int, message: Goodbye) -> Sequence[Outgoing]:
+        said = super()._leave(sender, message)
+        self._leave_attempt()
+        return said
 
     def _abstain(self) -> Outgoing:
         self._leave_share()
         self._go(ABSTAINS)
         return COORDINATOR, Done(self.round, "abstained")
 
-    def _leave_relay(self) -> None:
-        """The round is over, and with it what she relayed in it."""
+    def _leave_attempt(self) -> None:
+        """The round is over, and with it what she had a share in and what she relayed in it."""
+        self._leave_share()
         relay, self.relay = self.relay, None
         if relay is not None:
             relay.forget()
@@ -306,5 +317,16 @@ class Depositor(User):
 
     def _current(self, session: Session, step: Step) -> Share | None:
         share = self._share
-        right = share is not None and share.attempt == session.attempt and share.step is step
-        return share if right and self.state is WAITING and self.round == session.round else None
+        if share is None or share.step is not step or share.attempt != session.attempt:
+            return None
+        return share if self.state is WAITING and self.round == session.round else None
+
+
+_HANDLERS: dict[type, Callable[[Depositor, int, Any], Sequence[Outgoing]]] = {
+    Assignment: Depositor._assigned,
+    Round: Depositor._next_round,
+    Drawn: Depositor._drew,
+    Goodbye: Depositor._leave,
+    **dict.fromkeys((Deposit, Batch, Go, NoGo, Unlock, Reveal), Depositor._relayed),
+    **dict.fromkeys((Ask, Answer), Depositor._asked_for_a_label),
+}

@@ -63,17 +63,18 @@ class MixingCoordinator(Coordinator):
         return whole / WINDOWS if whole is not None and self.phase == EXCHANGE else whole
 
     def receive(self, sender: int, message: Message) -> Iterable[Outgoing]:
-        handler = _HANDLERS.get(type(message))
+        kind = type(message)
+        handler = _HANDLERS.get(kind)
         if handler is None or not 0 <= sender < self.users:
             round_, said = self.round, super().receive(sender, message)
-            if type(message) is not Done or self.round != round_ or self.finished:
+            if kind is not Done or self.round != round_ or self.finished:
                 return said
             assembly = self._assembly_of[sender]
             more = () if assembly is None else assembly.done(sender)
             return [*said, *more] if more else said
         round_ = message.round  # type: ignore[attr-defined]
         assembly = self._assembly_of[sender] if self._assembly_of else None
-        if self.phase != EXCHANGE or round_ != self.round or assembly is None:
+        if self.phase is not EXCHANGE or round_ != self.round or assembly is None:
             raise Refused(Fault.OUT_OF_ORDER, f"{name_of(sender)} speaks of round {round_} at the wrong time")
         return handler(assembly, sender, message)
 

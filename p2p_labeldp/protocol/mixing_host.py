@@ -7,7 +7,8 @@ of its users in the cluster what she says to it; every user decides for herself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Protocol
 
 from p2p_labeldp.mechanisms.coins import Coins
@@ -99,7 +100,7 @@ class MixingHost(Host):
                 wanted, size = self.parameters.relays, self.cipher.key_size
                 session = self._sessions[key] = Session(self.run, message.round, *key, wanted, size, self.signatures)
             whole = session.commit(message, roster, self.parameters.minimum_size)
-            return self._ask_all(session, lambda member: member.opens(session), message) if whole else ()
+            return self._ask_all("opens", session, message) if whole else ()
         if session is None:
             raise Refused(Fault.OUT_OF_ORDER, f"attempt {message.attempt} of cluster {cluster} has no commitments")
         if type(message) is Opened:
@@ -107,38 +108,43 @@ class MixingHost(Host):
                 return ()
             if not all(map(self.cipher.usable, (*session.outer, *session.inner))):
                 raise Refused(Fault.MALFORMED, "a relay's key is none that anything can be sealed for")
-            return self._ask_all(session, lambda member: member.deposits(session), message)
+            return self._ask_all("deposits", session, message)
         if type(message) is Batch:
             size = self.cipher.packet_size(session.wanted, session.wanted)
             whole = message.step == session.wanted and session.show(sender, message, size)
-            return self._ask_all(session, lambda member: member.checks(session), message) if whole else ()
+            return self._ask_all("checks", session, message) if whole else ()
         assert type(message) is Halt
         if sender not in session.relays:
             raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is no relay of this attempt")
         session.halted.add(sender)
         if len(session.halted) < len(session.relays) or key not in self._ended:
             return ()
-        return self._ask_all(session, lambda member: member.retries(session), message)
+        return self._ask_all("retries", session, message)
 
     def _stop(self, message: Stop, session: Session | None) -> Sequence[Said]:
         if message.again:
             self._ended.add((message.cluster, message.attempt))
         users = self._mine(self.rosters[message.cluster])
-        return list(self._each(users, lambda member: member.stops(session, message.attempt, message.again), message))
+        return self._each(users, methodcaller("stops", session, message.attempt, message.again), message)
 
-    def _ask_all(self, session: Session, ask: Callable[[Member], Sequence[Outgoing]], about: Message) -> Sequence[Said]:
-        return list(self._each(self._mine(session.members), ask, about))
+    def _ask_all(self, question: str, session: Session, about: Message) -> Sequence[Said]:
+        """What each of its members in the attempt says; ``question`` is one of a ``Member``."""
+        return self._each(self._mine(session.members), methodcaller(question, session), about)
 
     def _mine(self, users: Sequence[int]) -> list[int]:
-        return [user for user in users if self._first <= user < self._last]
+        first, last = self._first, self._last
+        return [user for user in users if first <= user < last]
 
     def _each(
         self, users: Sequence[int], ask: Callable[[Member], Sequence[Outgoing]], about: Message
-    ) -> Iterator[Said]:
+    ) -> Sequence[Said]:
+        said: list[Said] = []
+        member = self.member
         for user in users:
             try:
-                said = ask(self.member(user))
+                for to, out in ask(member(user)):
+                    said.append((user, to, out))
             except Refused as refused:
-                said = [(AUDITOR, Refusal(COORDINATOR, kind_of(about), refused.fault, refused.detail))]
-            for to, out in said:
-                yield user, to, out
+                refusal = Refusal(COORDINATOR, kind_of(about), refused.fault, refused.detail)
+                said.append((user, AUDITOR, refusal))
+        return said

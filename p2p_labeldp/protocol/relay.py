@@ -123,17 +123,17 @@ class Relay:
     # Mixing.
 
     def _deposit(self, sender: int, message: Deposit) -> Sequence[Outgoing]:
-        place = self._member(sender)
+        place, deposits, packet = self._member(sender), self._deposits, message.packet
         if self.position != 0:
             raise Refused(Fault.MISDIRECTED, f"user {self.me} is not the first relay")
-        if place in self._deposits:
+        if place in deposits:
             raise Refused(Fault.DUPLICATE, f"{name_of(sender)} has deposited")
         self._require(MIXING)
-        self._require_size([message.packet], sender)
-        self._deposits[place] = message.packet
-        if len(self._deposits) < len(self.session.members):
+        self._require_size((packet,), sender)
+        deposits[place] = packet
+        if len(deposits) < len(self.session.members):
             return ()
-        return self._mix([self._deposits[place] for place in range(len(self._deposits))])
+        return self._mix([deposits[place] for place in range(len(deposits))])
 
     def _batch(self, sender: int, message: Batch) -> Sequence[Outgoing]:
         session = self.session
@@ -152,8 +152,8 @@ class Relay:
         if len(set(packets)) < len(packets):
             return self.halt(self._before(_twice(packets)), "a packet occurs twice")
         peeled = self._strip(packets)
-        unopened = [place for place, packet in enumerate(peeled) if packet is None]
-        if unopened:
+        if None in peeled:
+            unopened = [place for place, packet in enumerate(peeled) if packet is None]
             return self.halt(self._before(unopened), "a packet that the relay's key does not open")
         if len(set(peeled)) < len(peeled):
             return self.halt(self._before(_twice(peeled)), "two packets hold the same one")
@@ -192,14 +192,15 @@ class Relay:
     # Agreement.
 
     def _go_of(self, sender: int, message: Go) -> Sequence[Outgoing]:
+        session, gos = self.session, self._gos
         self._member(sender)
-        if sender in self._gos:
+        if sender in gos:
             raise Refused(Fault.DUPLICATE, f"{name_of(sender)} has said go")
         self._require(MIXING, PASSED)
-        if not self.session.said_go(sender, message):
+        if not session.said_go(sender, message):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} has not signed this go")
-        self._gos[sender] = message
-        return self.agreed() if len(self._gos) == len(self.session.members) else ()
+        gos[sender] = message
+        return self.agreed() if len(gos) == len(session.members) else ()
 
     def agreed(self) -> Sequence[Outgoing]:
         """Release the inner key, if the batch is known here and every member said go over it."""
@@ -333,7 +334,7 @@ class Relay:
         return commitment(*self.session.name, relay, nonce)
 
     def _member(self, sender: int) -> int:
-        place = self.session.place_of(sender)
+        place = self.session.places.get(sender)
         if place is None:
             raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is no member of this attempt")
         return place
@@ -349,7 +350,7 @@ class Relay:
 
     def _require_size(self, packets: Sequence[bytes], sender: int) -> None:
         size = self._size
-        if any(len(packet) != size for packet in packets):
+        if not {size}.issuperset(map(len, packets)):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} sends a packet of another size than {size} bytes")
 
     def _go(self, event: Event) -> None:

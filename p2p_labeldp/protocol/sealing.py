@@ -74,16 +74,10 @@ TOKEN = 8
 _token = hashlib.blake2b(DOMAIN + b"simulated", digest_size=TOKEN)
 
 
-class _Onion(NamedTuple):
-    keys: tuple[bytes, ...]
-    """Public keys of its layers, the outermost first: outer ones, then inner ones."""
-    label: int
-    context: bytes
-    layers: list[bytes]
-    """Its looks with 0, 1, ..., L outer layers taken off."""
-
-
-_NOTHING = _Onion((), 0, b"", []), -1
+_Onion = tuple[tuple[bytes, ...], int, bytes, list[bytes]]
+"""Public keys of its layers, the outermost first (outer ones, then inner ones); label; context; and its looks with
+0, 1, ..., L outer layers taken off."""
+_NOTHING: _Onion = (), 0, b"", []
 
 
 class Vault:
@@ -93,7 +87,7 @@ class Vault:
 
     def __init__(self) -> None:
         self.key_size = TOKEN
-        self._held: dict[bytes, tuple[_Onion, int]] = {}  # by looks: the onion, and how many layers are off
+        self._held: dict[bytes, _Onion] = {}  # by their looks, those that have been shown to anyone
 
     def secret_key(self, secret: bytes, which: bytes) -> bytes:
         return hashlib.blake2b(secret + which, digest_size=16).digest()
@@ -112,40 +106,37 @@ class Vault:
     def seal(self, label: int, outer: Sequence[bytes], inner: Sequence[bytes], context: bytes, secret: bytes) -> Sealed:
         looks = expanded(b"looks", secret, TOKEN * (len(outer) + 1))
         layers = [looks[start : start + TOKEN] for start in range(0, len(looks), TOKEN)]
-        self._held[layers[0]] = _Onion((*outer, *inner), label, context, layers), 0
+        self._held[layers[0]] = (*outer, *inner), label, context, layers
         return Sealed(layers, [])
 
     def peel(self, key: bytes, packets: Sequence[bytes], context: bytes, step: int) -> list[bytes | None]:
-        public, found = self.public_key(key), list[bytes | None]()
+        public, held, found = self.public_key(key), self._held, list[bytes | None]()
         for packet in packets:
-            onion, off = self._held.get(packet, _NOTHING)
-            if off != step or onion.context != context or onion.keys[off] != public:
+            onion = held.get(packet, _NOTHING)
+            keys, _, sealed_for, layers = onion
+            if step + 1 < len(layers) and layers[step] == packet and sealed_for == context and keys[step] == public:
+                looks = layers[step + 1]
+                held[looks] = onion
+                found.append(looks)
+            else:
                 found.append(None)
-                continue
-            looks = onion.layers[off + 1]
-            self._held[looks] = onion, off + 1
-            found.append(looks)
         return found
 
     def labels(self, keys: Sequence[bytes], packets: Sequence[bytes], context: bytes) -> list[int | None]:
         public, found = tuple(map(self.public_key, keys)), list[int | None]()
         for packet in packets:
-            onion, off = self._held.get(packet, _NOTHING)
-            fits = off >= 0 and onion.context == context and onion.keys[off:] == public
-            found.append(onion.label if fits else None)
+            under, label, sealed_for, layers = self._held.get(packet, _NOTHING)
+            fits = bool(layers) and sealed_for == context and under[layers.index(packet) :] == public
+            found.append(label if fits else None)
         return found
 
     def proves(self, sealed: Sealed, outer: Sequence[bytes], context: bytes) -> bool:
-        held = self._held.get(sealed.layers[0]) if sealed.layers else None
-        if held is None:
-            return False
-        onion, off = held
-        fits = onion.context == context and onion.keys[: len(outer)] == tuple(outer)
-        return off == 0 and fits and onion.layers == sealed.layers
+        keys, _, sealed_for, layers = self._held.get(sealed.layers[0], _NOTHING) if sealed.layers else _NOTHING
+        return bool(layers) and layers == sealed.layers and sealed_for == context and keys[: len(outer)] == tuple(outer)
 
     def forget(self, packets: Sequence[bytes]) -> None:
         for packet in packets:
             held = self._held.get(packet)
             if held is not None:
-                for looks in held[0].layers:
+                for looks in held[-1]:
                     self._held.pop(looks, None)

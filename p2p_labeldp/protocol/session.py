@@ -19,12 +19,12 @@ from enum import IntEnum
 
 import numpy as np
 
-from p2p_labeldp.mechanisms.mixing import NONCE, digest, relay_places
+from p2p_labeldp.mechanisms.mixing import NONCE, PACKED, digest, relay_places
 from p2p_labeldp.protocol.messages import Batch, Committed, Fault, Go, Opened, Refused, name_of
 from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, SIGNED_KEYS, Signatures, statement
 
 COMMITMENT = 32  # bytes
-_WHOSE = struct.Struct("<4q").pack
+_whose = PACKED[4]
 
 
 class Stage(IntEnum):
@@ -41,7 +41,7 @@ TRANSITIONS: dict[Stage, Stage] = {COMMITTING: OPENING, OPENING: MIXING, MIXING:
 
 def commitment(round_: int, cluster: int, attempt: int, user: int, opening: bytes) -> bytes:
     """To a nonce and two public keys, by a user; to a nonce alone, by the coordinator."""
-    return digest(b"commitment", (_WHOSE(round_, cluster, attempt, user), opening))
+    return digest(b"commitment", (_whose(round_, cluster, attempt, user), opening))
 
 
 def keys_statement(user: int, sealed: bytes, run: str) -> bytes:
@@ -87,8 +87,8 @@ class Session:
     """``roster`` are all users of the cluster; ``relays`` how many relays there are to be."""
 
     __slots__ = (
-        "_commitments", "_gos", "_key_size", "_openings", "_own", "_places", "_shown", "attempt", "batch", "cluster",
-        "context", "digest", "found", "halted", "inner", "members", "outer", "proof", "relays", "round", "run",
+        "_committing", "_gos", "_key_size", "_openings", "_own", "_shown", "attempt", "batch", "cluster", "commitments",
+        "context", "digest", "found", "halted", "inner", "members", "outer", "places", "proof", "relays", "round", "run",
         "signatures", "stage", "wanted",
     )  # fmt: skip
 
@@ -108,6 +108,10 @@ class Session:
         self.wanted = wanted
         self.stage = COMMITTING
         self.members: list[int] = []
+        self.places: dict[int, int] = {}
+        """Of each member, her place among them."""
+        self.commitments: list[bytes] = []
+        """By place."""
         self.relays: tuple[int, ...] = ()
         """User ids, first to last; known once everyone has opened."""
         self.outer: list[bytes] = []
@@ -125,8 +129,7 @@ class Session:
         self.halted: set[int] = set()
         """Relays who have said that they gave the attempt up, and released nothing."""
         self._key_size = key_size
-        self._places: dict[int, int] = {}
-        self._commitments: Parts | None = None
+        self._committing: Parts | None = None
         self._openings: Parts | None = None
         self._shown: Parts | None = None
         self._own = b""
@@ -136,18 +139,9 @@ class Session:
     def name(self) -> tuple[int, int, int]:
         return self.round, self.cluster, self.attempt
 
-    def place_of(self, user: int) -> int | None:
-        """Her place among the members of this attempt."""
-        return self._places.get(user)
-
     def dealer_of(self, place: int) -> int:
         """The relay that tells the member at a place what was drawn for her; it follows from the place alone."""
         return self.relays[place % len(self.relays)]
-
-    def commitment_at(self, place: int) -> bytes:
-        assert self._commitments is not None
-        assert self._commitments.whole is not None
-        return self._commitments.whole[place][8:]
 
     def commit(self, part: Committed, roster: Sequence[int], least: int) -> bool:
         """A part of the commitments; whether it was the last. Fewer than ``least`` members would hide nobody."""
@@ -155,26 +149,26 @@ class Session:
         count = len(part.members) // 8
         if len(part.members) % 8 or len(part.commitments) != count * COMMITMENT or not part.size <= len(roster):
             raise Refused(Fault.MALFORMED, "a commitment of 32 bytes for each member, who takes 8")
-        if self._commitments is None:
-            self._commitments, self._own = Parts(part.size), part.own
+        if self._committing is None:
+            self._committing, self._own = Parts(part.size), part.own
         if part.own != self._own:
             raise Refused(Fault.MALFORMED, "two commitments of the coordinator")
         ids, sealed = part.members, part.commitments
         rows = [ids[8 * i : 8 * i + 8] + sealed[COMMITMENT * i : COMMITMENT * (i + 1)] for i in range(count)]
-        whole = self._commitments.take(part.first, rows)
+        whole = self._committing.take(part.first, rows)
         if whole is None:
             return False
         members = np.frombuffer(b"".join(row[:8] for row in whole), dtype="<i8")
+        self._committing = None
         known = np.asarray(roster, dtype=np.int64)
         least = max(least, self.wanted)
         if (np.diff(members) <= 0).any() or not np.isin(members, known).all() or len(members) < least:
-            self._commitments = None
             raise Refused(
                 Fault.MALFORMED,
                 f"members are users of cluster {self.cluster}, each once, ascending, at least {least} of them",
             )
-        self.members = members.tolist()
-        self._places = {user: place for place, user in enumerate(self.members)}
+        self._list(members.tolist())
+        self.commitments = [row[8:] for row in whole]
         self.stage = TRANSITIONS[COMMITTING]
         return True
 
@@ -193,20 +187,20 @@ class Session:
         if self._openings is None:
             self._openings = Parts(len(self.members))
         rows = [part.openings[start : start + each] for start in range(0, len(part.openings), each)]
+        name, members, commitments = self.name, self.members, self.commitments
         for place, row in enumerate(rows, part.first):
-            if place >= len(self.members) or self.commitment_at(place) != commitment(
-                *self.name, self.members[place], row[:size]
-            ):
+            if place >= len(members) or commitments[place] != commitment(*name, members[place], row[:size]):
                 raise Refused(Fault.MALFORMED, f"the opening at place {place} is not what was committed to")
         whole = self._openings.take(part.first, rows)
         if whole is None:
             return False
         self._openings = None
         self._draw([row[:size] for row in whole], part.own, part.signers)
-        for place in map(self._places.__getitem__, self.relays):
-            if not self.signed_keys(self.members[place], self.commitment_at(place), whole[place][size:]):
+        for relay in self.relays:
+            place = self.places[relay]
+            if not self.signed_keys(relay, commitments[place], whole[place][size:]):
                 self.stage = OPENING
-                raise Refused(Fault.MALFORMED, f"the keys of {name_of(self.members[place])} are not signed by her")
+                raise Refused(Fault.MALFORMED, f"the keys of {name_of(relay)} are not signed by her")
         return True
 
     def signed_keys(self, user: int, sealed: bytes, signature: bytes) -> bool:
@@ -216,10 +210,13 @@ class Session:
 
     def assume(self, openings: Mapping[int, bytes], own: bytes, signers: bytes) -> None:
         """What members opened, known to fit what they committed to: for the coordinator, who checked each of them."""
-        self.members = sorted(openings)
-        self._places = {user: place for place, user in enumerate(self.members)}
+        self._list(sorted(openings))
         self.stage = OPENING
         self._draw([openings[user] for user in self.members], own, signers)
+
+    def _list(self, members: list[int]) -> None:
+        self.members = members
+        self.places = {user: place for place, user in enumerate(members)}
 
     def _draw(self, whole: Sequence[bytes], own: bytes, signers: bytes) -> None:
         """Relays and keys, from what everyone opened."""
@@ -237,7 +234,7 @@ class Session:
         self._require(MIXING)
         if sender != self.relays[-1]:
             raise Refused(Fault.MISDIRECTED, f"user {sender} is not the last relay of cluster {self.cluster}")
-        if any(len(packet) != size for packet in part.packets):
+        if not {size}.issuperset(map(len, part.packets)):
             raise Refused(Fault.MALFORMED, f"a packet of another size than {size} bytes")
         if self._shown is None:
             self._shown = Parts(len(self.members))

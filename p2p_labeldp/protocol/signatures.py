@@ -18,13 +18,13 @@ them, and a last relay that shows two batches has signed both: ``signed_twice`` 
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Sequence
 from typing import Protocol
 
-from p2p_labeldp.mechanisms.mixing import DOMAIN, Secret, Secrets
+from p2p_labeldp.mechanisms.mixing import DOMAIN, PACKED, Secret, Secrets
 
 SIGNED_KEYS, SIGNED_BATCH, SIGNED_GO = b"keys", b"batch", b"go"
+_SIGNED, _user = DOMAIN + b"signed ", PACKED[1]
 
 
 class Signatures(Protocol):
@@ -44,7 +44,7 @@ class Signatures(Protocol):
 
 def statement(what: bytes, user: int, content: bytes) -> bytes:
     """What is signed, word for word."""
-    return DOMAIN + b"signed " + what + struct.pack("<q", user) + content
+    return _SIGNED + what + _user(user) + content
 
 
 def signed_twice(signatures: Signatures, relay: int, evidence: Sequence[bytes]) -> bool:
