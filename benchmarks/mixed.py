@@ -2,15 +2,21 @@
 cryptography.
 
     python benchmarks/mixed.py [--large] [--tls]
+    python benchmarks/mixed.py --ratio [--repeats 9] [--users 10000] [--hosting cluster]
 
-Ratios are of runs in the same minutes, the best of three each. A deployment is measured by its parts, which are all
-that a node does but the sockets and the signatures: what it costs to take, check, encode and say everything, with real
-packets. With ``--tls`` it is also measured as processes over TLS, signatures and journals included: the CPU of all of
+Ratios are of runs in the same minutes, the best of three each. With ``--ratio`` pull and mixed are measured in turn,
+every time in a fresh process, and the median of the ratios is told: the figure to hold against others, since what a
+process has done before changes the pull exchange more than the mixed one.
+
+A deployment is measured by its parts, which are all that a node does but the sockets and the signatures: what it costs
+to take, check, encode and say everything, with real packets. With ``--tls`` it is also measured as processes over TLS, signatures and journals included: the CPU of all of
 them, of which starting up is left out by comparing two numbers of users.
 """
 
 from __future__ import annotations
 
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -70,6 +76,27 @@ def simulated(users: int, parameters: Parameters, hosting: str, real: bool = Fal
 def vectorized(users: int, parameters: Parameters) -> float:
     people, plan = population(users), exchange_of(parameters)
     return cpu(lambda: run_vectorized(people, plan, SeededCoins(1))) / users * 1e6
+
+
+def in_fresh_process(exchange: str, users: int, hosting: str) -> float:
+    """``simulated`` in a process of its own; ``exchange`` is pull, or mixed with three relays."""
+    command = [sys.executable, __file__, "--once", exchange, str(users), hosting]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def print_ratio(repeats: int, users: int, hosting: str) -> None:
+    """Pull and mixed in turn, so that whatever else the machine does disturbs both alike."""
+    pairs = []
+    for _ in range(repeats):
+        pull, found = (in_fresh_process(exchange, users, hosting) for exchange in ("pull", "mixed"))
+        pairs.append((pull, found))
+        print(f"  pull {pull:.1f}; L=3: {found:.1f} ({found / pull:.2f})", flush=True)
+    ratios = sorted(found / pull for pull, found in pairs)
+    pull, found = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(
+        f"a task per {hosting}, {users} users, {repeats} times: pull {pull:.1f}, L=3 {found:.1f} in the median;"
+        f" ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    )
 
 
 def deployed(users: int, parameters: str) -> float:
@@ -156,7 +183,18 @@ def onions(relays: int) -> dict[str, float]:
     return found
 
 
+def option(name: str, default: str) -> str:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
+
+
 def main() -> None:
+    if "--once" in sys.argv:
+        exchange, users, hosting = sys.argv[2:5]
+        print(simulated(int(users), PULL if exchange == "pull" else mixed(3), hosting))
+        return
+    if "--ratio" in sys.argv:
+        print_ratio(int(option("--repeats", "9")), int(option("--users", "10000")), option("--hosting", "cluster"))
+        return
     sizes = (1_000, 10_000, 100_000) if "--large" in sys.argv else (1_000, 10_000)
     print("microseconds of CPU per user, clusters of 100, one round; in brackets the ratio to pull")
     for hosting in ("user", "cluster"):

@@ -102,8 +102,8 @@ class Share:
         self.attempt = attempt
         self.step: Step = COMMITTED
         self.nonce = secret[:NONCE]
-        self.outer = cipher.secret_key(secret[NONCE:], b"outer")
-        self.inner = cipher.secret_key(secret[NONCE:], b"inner")
+        seed = secret[NONCE:]
+        self.outer, self.inner = cipher.secret_key(seed, b"outer"), cipher.secret_key(seed, b"inner")
         self.opening = self.nonce + cipher.public_key(self.outer) + cipher.public_key(self.inner)
         self.commitment = b""
         """To the opening."""
@@ -140,8 +140,9 @@ class Depositor(User):
         return handler(self, sender, message)
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
+        if round_:
+            self._leave_attempt()
         self.round = round_
-        self._leave_attempt()
         parameters = self.host.parameters
         if self._must_abstain(len(self._roster)):
             self._go(ABSTAINS)
@@ -219,7 +220,7 @@ class Depositor(User):
             share.go(AGREES)
             digest = session.digest
             signature = self.host.signatures.sign(self.id, session.statement(SIGNED_GO, self.id, digest))
-            go = Go(session.round, session.attempt, digest, session.proof, signature)
+            go = session.gos[self.id] = Go(session.round, session.attempt, digest, session.proof, signature)
             out: list[Outgoing] = list(zip(session.relays, repeat(go), strict=False))
         else:
             share.go(REFUSES)

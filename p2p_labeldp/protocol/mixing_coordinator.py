@@ -16,7 +16,7 @@ import numpy as np
 
 from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.protocol.assembly import Assembly, Mixing
-from p2p_labeldp.protocol.coordinator import ABSTAINED, EXCHANGE, SPOKE, Coordinator, Phase
+from p2p_labeldp.protocol.coordinator import ABSTAINED, EXCHANGE, OVER, SPOKE, Coordinator, Phase
 from p2p_labeldp.protocol.messages import (
     ATTEMPTS,
     Batch,
@@ -67,7 +67,7 @@ class MixingCoordinator(Coordinator):
         handler = _HANDLERS.get(kind)
         if handler is None or not 0 <= sender < self.users:
             round_, said = self.round, super().receive(sender, message)
-            if kind is not Done or self.round != round_ or self.finished:
+            if kind is not Done or self.round != round_ or self.phase is OVER:
                 return said
             assembly = self._assembly_of[sender]
             more = () if assembly is None else assembly.done(sender)

@@ -123,13 +123,17 @@ class Relay:
     # Mixing.
 
     def _deposit(self, sender: int, message: Deposit) -> Sequence[Outgoing]:
-        place, deposits, packet = self._member(sender), self._deposits, message.packet
+        place, deposits, packet = self.session.places.get(sender), self._deposits, message.packet
+        if place is None:
+            raise self._stranger(sender)
         if self.position != 0:
             raise Refused(Fault.MISDIRECTED, f"user {self.me} is not the first relay")
         if place in deposits:
             raise Refused(Fault.DUPLICATE, f"{name_of(sender)} has deposited")
-        self._require(MIXING)
-        self._require_size((packet,), sender)
+        if self.stage is not MIXING:
+            raise self._untimely()
+        if len(packet) != self._size:
+            raise self._misshapen(sender)
         deposits[place] = packet
         if len(deposits) < len(self.session.members):
             return ()
@@ -141,7 +145,8 @@ class Relay:
             raise Refused(Fault.MISDIRECTED, f"user {self.me} takes no batch {message.step} from {name_of(sender)}")
         if self.stage is not MIXING or self._taking.whole is not None:
             raise Refused(Fault.DUPLICATE, f"user {self.me} has taken her batch")
-        self._require_size(message.packets, sender)
+        if not {self._size}.issuperset(map(len, message.packets)):
+            raise self._misshapen(sender)
         whole = self._taking.take(message.first, message.packets)
         return () if whole is None else self._mix(whole)
 
@@ -193,11 +198,13 @@ class Relay:
 
     def _go_of(self, sender: int, message: Go) -> Sequence[Outgoing]:
         session, gos = self.session, self._gos
-        self._member(sender)
+        if sender not in session.places:
+            raise self._stranger(sender)
         if sender in gos:
             raise Refused(Fault.DUPLICATE, f"{name_of(sender)} has said go")
-        self._require(MIXING, PASSED)
-        if not session.said_go(sender, message):
+        if self.stage > PASSED:
+            raise self._untimely()
+        if session.gos.get(sender) is not message and not session.said_go(sender, message):
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} has not signed this go")
         gos[sender] = message
         return self.agreed() if len(gos) == len(session.members) else ()
@@ -221,8 +228,10 @@ class Relay:
         return [*((relay, unlock) for relay in session.relays if relay != self.me), *self._unlocked()]
 
     def _no_go(self, sender: int, message: NoGo) -> Sequence[Outgoing]:
-        self._member(sender)
-        self._require(MIXING, PASSED)
+        if sender not in self.session.places:
+            raise self._stranger(sender)
+        if self.stage > PASSED:
+            raise self._untimely()
         # Evidence for whoever judges; nothing was opened, and inner layers stay sealed.
         shown: list[Outgoing] = []
         if self.position == 0:
@@ -238,7 +247,8 @@ class Relay:
             raise Refused(Fault.DUPLICATE, f"the key of {name_of(sender)} is known")
         if self._cipher.public_key(message.key) != self.session.inner[position]:
             raise Refused(Fault.MALFORMED, f"{name_of(sender)} shows another key than the one she published")
-        self._require(MIXING, PASSED, RELEASED)
+        if self.stage > RELEASED:
+            raise self._untimely()
         self._keys[position] = message
         return self._unlocked()
 
@@ -256,7 +266,8 @@ class Relay:
         if position in self._nonces:
             raise Refused(Fault.DUPLICATE, f"the nonce of {name_of(sender)} is known")
         # It may overtake her commitment. Ours is out, or she opens too early; that harms nobody, for ours is made.
-        self._require(PASSED, RELEASED, DRAWING)
+        if not PASSED <= self.stage <= DRAWING:
+            raise self._untimely()
         if len(message.nonce) != NONCE:
             raise Refused(Fault.MALFORMED, f"a nonce takes {NONCE} bytes")
         self._nonces[position] = message.nonce
@@ -333,25 +344,19 @@ class Relay:
     def _pledge(self, relay: int, nonce: bytes) -> bytes:
         return commitment(*self.session.name, relay, nonce)
 
-    def _member(self, sender: int) -> int:
-        place = self.session.places.get(sender)
-        if place is None:
-            raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is no member of this attempt")
-        return place
+    def _stranger(self, sender: int) -> Refused:
+        return Refused(Fault.MISDIRECTED, f"{name_of(sender)} is no member of this attempt")
 
     def _relay(self, sender: int) -> int:
         if sender == self.me or sender not in self.session.relays:
             raise Refused(Fault.MISDIRECTED, f"{name_of(sender)} is no other relay of this attempt")
         return self.session.relays.index(sender)
 
-    def _require(self, *stages: Stage) -> None:
-        if self.stage not in stages:
-            raise Refused(Fault.OUT_OF_ORDER, f"user {self.me} is {self.stage.name.lower()} as a relay")
+    def _untimely(self) -> Refused:
+        return Refused(Fault.OUT_OF_ORDER, f"user {self.me} is {self.stage.name.lower()} as a relay")
 
-    def _require_size(self, packets: Sequence[bytes], sender: int) -> None:
-        size = self._size
-        if not {size}.issuperset(map(len, packets)):
-            raise Refused(Fault.MALFORMED, f"{name_of(sender)} sends a packet of another size than {size} bytes")
+    def _misshapen(self, sender: int) -> Refused:
+        return Refused(Fault.MALFORMED, f"{name_of(sender)} sends a packet of another size than {self._size} bytes")
 
     def _go(self, event: Event) -> None:
         self.stage = TRANSITIONS[self.stage][event]

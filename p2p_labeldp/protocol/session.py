@@ -13,18 +13,20 @@ session stays as it was.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from operator import lt
 
 import numpy as np
 
-from p2p_labeldp.mechanisms.mixing import NONCE, PACKED, digest, relay_places
+from p2p_labeldp.mechanisms.mixing import DOMAIN, NONCE, PACKED, digest, relay_places
 from p2p_labeldp.protocol.messages import Batch, Committed, Fault, Go, Opened, Refused, name_of
 from p2p_labeldp.protocol.signatures import SIGNED_BATCH, SIGNED_GO, SIGNED_KEYS, Signatures, statement
 
 COMMITMENT = 32  # bytes
-_whose = PACKED[4]
+_COMMITMENT, _whose = DOMAIN + b"commitment", PACKED[4]
 
 
 class Stage(IntEnum):
@@ -41,7 +43,7 @@ TRANSITIONS: dict[Stage, Stage] = {COMMITTING: OPENING, OPENING: MIXING, MIXING:
 
 def commitment(round_: int, cluster: int, attempt: int, user: int, opening: bytes) -> bytes:
     """To a nonce and two public keys, by a user; to a nonce alone, by the coordinator."""
-    return digest(b"commitment", (_whose(round_, cluster, attempt, user), opening))
+    return hashlib.sha256(_COMMITMENT + _whose(round_, cluster, attempt, user) + opening).digest()
 
 
 def keys_statement(user: int, sealed: bytes, run: str) -> bytes:
@@ -87,9 +89,9 @@ class Session:
     """``roster`` are all users of the cluster; ``relays`` how many relays there are to be."""
 
     __slots__ = (
-        "_committing", "_gos", "_key_size", "_openings", "_own", "_shown", "attempt", "batch", "cluster", "commitments",
-        "context", "digest", "found", "halted", "inner", "members", "outer", "places", "proof", "relays", "round", "run",
-        "signatures", "stage", "wanted",
+        "_committing", "_key_size", "_openings", "_own", "_shown", "attempt", "batch", "cluster", "commitments",
+        "context", "digest", "found", "gos", "halted", "inner", "members", "outer", "places", "proof", "relays",
+        "round", "run", "signatures", "stage", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -133,7 +135,8 @@ class Session:
         self._openings: Parts | None = None
         self._shown: Parts | None = None
         self._own = b""
-        self._gos: dict[int, Go] = {}  # of each member, one that she has signed
+        self.gos: dict[int, Go] = {}
+        """Of each member, one that she is known to have signed: it was checked, or her host is this one."""
 
     @property
     def name(self) -> tuple[int, int, int]:
@@ -158,16 +161,16 @@ class Session:
         whole = self._committing.take(part.first, rows)
         if whole is None:
             return False
-        members = np.frombuffer(b"".join(row[:8] for row in whole), dtype="<i8")
+        members: list[int] = np.frombuffer(b"".join([row[:8] for row in whole]), dtype="<i8").tolist()
         self._committing = None
-        known = np.asarray(roster, dtype=np.int64)
         least = max(least, self.wanted)
-        if (np.diff(members) <= 0).any() or not np.isin(members, known).all() or len(members) < least:
+        ascending = all(map(lt, members, members[1:]))
+        if not ascending or not set(roster).issuperset(members) or len(members) < least:
             raise Refused(
                 Fault.MALFORMED,
                 f"members are users of cluster {self.cluster}, each once, ascending, at least {least} of them",
             )
-        self._list(members.tolist())
+        self._list(members)
         self.commitments = [row[8:] for row in whole]
         self.stage = TRANSITIONS[COMMITTING]
         return True
@@ -262,12 +265,11 @@ class Session:
     def said_go(self, user: int, go: Go) -> bool:
         """Whether a member has signed her go; found out once, however many relays of this host are told of it."""
         assert self.signatures is not None
-        known = self._gos.get(user)
-        if known is go or known == go:
+        if self.gos.get(user) == go:
             return True
         if not self.signatures.verifies(user, self.statement(SIGNED_GO, user, go.digest), go.signature):
             return False
-        self._gos[user] = go
+        self.gos[user] = go
         return True
 
     def statement(self, what: bytes, user: int, digest_: bytes) -> bytes:

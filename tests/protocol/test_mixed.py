@@ -550,7 +550,7 @@ def test_relays_with_keys_that_nothing_can_be_sealed_for_are_named_and_left_out(
             share = self._share
             assert share is not None
             share.opening = share.nonce + bytes(64)
-            share.commitment = session.commitment(*self._name(share), self.id, share.opening)
+            share.commitment = session.commitment(self.round, self.cluster, share.attempt, self.id, share.opening)
             return COORDINATOR, Commit(self.round, attempt, share.commitment)
 
     # Stamps of a seed, since whose keys sign has a part in who relays: certificates would draw others in every run.
