@@ -9,8 +9,9 @@ every time in a fresh process, and the median of the ratios is told: the figure 
 process has done before changes the pull exchange more than the mixed one.
 
 A deployment is measured by its parts, which are all that a node does but the sockets and the signatures: what it costs
-to take, check, encode and say everything, with real packets. With ``--tls`` it is also measured as processes over TLS, signatures and journals included: the CPU of all of
-them, of which starting up is left out by comparing two numbers of users.
+to take, check, encode and say everything, with real packets. With ``--tls`` it is also measured as processes over TLS,
+signatures and journals included: the CPU of all of them, of which starting up is left out by comparing two numbers of
+users.
 """
 
 from __future__ import annotations
