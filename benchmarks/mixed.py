@@ -190,8 +190,8 @@ def option(name: str, default: str) -> str:
 
 def main() -> None:
     if "--once" in sys.argv:
-        exchange, users, hosting = sys.argv[2:5]
-        print(simulated(int(users), PULL if exchange == "pull" else mixed(3), hosting))
+        exchange, count, hosting = sys.argv[2:5]
+        print(simulated(int(count), PULL if exchange == "pull" else mixed(3), hosting))
         return
     if "--ratio" in sys.argv:
         print_ratio(int(option("--repeats", "9")), int(option("--users", "10000")), option("--hosting", "cluster"))
