@@ -115,9 +115,7 @@ def _lead(found: Sweep, scenario: Scenario) -> list[str]:
 def _settings(found: Sweep) -> Section:
     shown = [name for name in ("accuracy", "accuracy_ratio") if name in found.metrics]
     views = _views(found)
-    rows: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(found.settings))}
-    for row in found.rows:
-        rows[row["setting"]].append(row)
+    rows = found.by_setting()
     cells = []
     for place in list(rows)[:MOST_SETTINGS]:
         means = [_mean(rows[place], name) for name in shown]

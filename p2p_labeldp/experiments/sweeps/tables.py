@@ -66,6 +66,13 @@ class Sweep:
             if any(isinstance(row[name], int | float) for row in self.rows)
         )
 
+    def by_setting(self) -> dict[int, list[Row]]:
+        """The rows of every setting, also of those that have none."""
+        found: dict[int, list[Row]] = {number: [] for number in range(len(self.settings))}
+        for row in self.rows:
+            found[row["setting"]].append(row)
+        return found
+
     @property
     def spent(self) -> tuple[float, float]:
         """(epsilon, delta) that all rows together would cost on private labels."""
