@@ -201,18 +201,9 @@ def _epsilon(profile: Profile, delta: float) -> Found:
 
 def _shuffled(profile: Profile) -> Profile:
     """The shuffled view of the same cluster, which does not depend on who reports or asks."""
-    rounds = profile.rounds if profile.fresh else 1
-    return Profile(
-        "shuffle",
-        profile.cluster_size,
-        profile.alpha,
-        1.0,
-        profile.labels,
-        rounds,
-        profile.fresh,
-        0,
-        profile.work * _QUICK,
-    )
+    rounds, quick = profile.rounds if profile.fresh else 1, profile.work * _QUICK
+    plain = {"colluders": 0, "cases": None, "reports": True, "seen": None}
+    return replace(profile, view="shuffle", theta=1.0, rounds=rounds, work=quick, **plain)
 
 
 @lru_cache(maxsize=4096)

@@ -35,7 +35,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, noisy_ones
+from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, noisy_ones, with_victim
 
 # Mass of the smallest m counted as one m: moves delta by this relative amount at most (delta_m grows with m).
 _FEW = 1e-9
@@ -234,10 +234,7 @@ class _Unknown:
 
     def __init__(self, reports: Reports, first: int, last: int, tail: float) -> None:
         distribution = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
-        edge = np.zeros((distribution.mass.shape[0], 1))
-        without, victim = np.hstack([distribution.mass, edge]), np.hstack([edge, distribution.mass])
-        self.zero = (1 - reports.alpha) * without + reports.alpha * victim
-        self.one = reports.alpha * without + (1 - reports.alpha) * victim
+        self.zero, self.one = with_victim(distribution.mass, reports.alpha)
         self.ones = np.arange(distribution.low, distribution.low + self.zero.shape[1]) + float(reports.known)
         self.size = reports.size
 

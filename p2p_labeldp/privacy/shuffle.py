@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats, noisy_ones
+from p2p_labeldp.privacy.binomial import Floats, noisy_ones, with_victim
 from p2p_labeldp.privacy.reports import exponential
 
 
@@ -57,11 +57,7 @@ class LabelRows:
         self._laws: list[tuple[Floats, Floats]] = []
         for labels, first, last in members:
             distribution = noisy_ones(first, last, labels.others, labels.others_alpha, tail)
-            edge = np.zeros((distribution.mass.shape[0], 1))
-            without, victim = np.hstack([distribution.mass, edge]), np.hstack([edge, distribution.mass])
-            zero = (1 - labels.alpha) * without + labels.alpha * victim
-            one = labels.alpha * without + (1 - labels.alpha) * victim
-            self._laws.append((zero, one))
+            self._laws.append(with_victim(distribution.mass, labels.alpha))
         self.missing = 6 * tail
         self.rounding = 2e-14 - 2e-15 * math.log(tail) + 4e-18 * members[0][0].others
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.scenario import ADVERSARIES, Entry
-from p2p_labeldp.scenario.extensions import added
+from p2p_labeldp.scenario.extensions import record_of
 
 
 def adversary_of(entry: Entry) -> Adversary:
@@ -17,10 +15,5 @@ def adversary_of(entry: Entry) -> Adversary:
 def adversary_called(kind: str) -> Adversary:
     """The record of the kind that ``[[adversaries]]`` calls so."""
     assert kind in ADVERSARIES, kind
-    outside = added("adversary", kind)
-    found: Adversary = (
-        importlib.import_module(f"p2p_labeldp.adversaries.kinds.{kind}").ADVERSARY
-        if outside is None
-        else outside.record
-    )
+    found: Adversary = record_of("adversary", kind, __name__)
     return found

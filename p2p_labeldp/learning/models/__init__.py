@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-
 from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.learning.models.plugged import tried
-from p2p_labeldp.scenario import MODELS, Learner
-from p2p_labeldp.scenario.extensions import added
+from p2p_labeldp.scenario import MODELS
+from p2p_labeldp.scenario.extensions import added, record_of
 
 
 def model_of(name: str) -> LearnerModel:
@@ -16,13 +14,8 @@ def model_of(name: str) -> LearnerModel:
     if outside is not None:
         return tried(outside.plugin, name, outside.record)
     if name in MODELS:
-        found: LearnerModel = importlib.import_module(f"p2p_labeldp.learning.models.{name}").MODEL
+        found: LearnerModel = record_of("model", name, __name__)
         return found
     from p2p_labeldp.learning.models.named import named_model
 
     return named_model(name)
-
-
-def require_model(settings: Learner) -> None:
-    """Raise RequestError where ``learner.model`` names none that can be fitted: before anything is computed."""
-    model_of(settings.model)
