@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from p2p_labeldp.mechanisms import Holder
 from p2p_labeldp.protocol.auditor import Record
 from p2p_labeldp.protocol.coordinator import Phase
 from p2p_labeldp.protocol.messages import BY_KIND, Ask, Deposit, kind_of
-from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, chosen_clusters, exchange_of
+from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, Known, chosen_clusters, exchange_of
 from p2p_labeldp.reporting.messages import diagram
 from p2p_labeldp.reporting.traffic import traffic_of
 from p2p_labeldp.reporting.watching.gate import FASTEST, Gate
@@ -42,16 +41,6 @@ KEPT = 40_000  # messages at most
 FEW, SOME = 4, 8  # users of a diagram before anyone has asked, and where nobody asks anybody
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What a diagram needs to know of the run."""
-
-    scenario: Scenario
-    classes: tuple[str, ...]
-    true_labels: NDArray[np.int64] | None
-    adversaries: Mapping[int, str]
-
-
 class WatchedSimulation(Watched):
     """An ``Observer`` of a run. Single users appear only where ``shown``."""
 
@@ -68,7 +57,7 @@ class WatchedSimulation(Watched):
     def __init__(self, scenario: Scenario, title: str, *, paused: bool = False) -> None:
         super().__init__(scenario, title, Gate(paused=paused))
         self._live: Values = {}
-        self._known: _Known | None = None
+        self._known: Known | None = None
         self._peers = True
         self._groups: dict[int, list[int]] = {}
         self._placed = False
@@ -113,7 +102,7 @@ class WatchedSimulation(Watched):
     ) -> None:
         """Keep messages for the diagram."""
         assert self.shown, "nobody is drawn who may be real"
-        self._known = _Known(self.scenario, classes, true_labels, adversaries)
+        self._known = Known(self.scenario, classes, true_labels, adversaries)
         self._group(clusters)
 
     def see(self, simulation: Simulation, batch: list[Record]) -> int:
@@ -212,7 +201,7 @@ class WatchedSimulation(Watched):
         self._drawn = (cluster, kept), now, figure
         return figure
 
-    def _draw(self, known: _Known, cluster: int, group: list[int], kept: list[Record]) -> Values:
+    def _draw(self, known: Known, cluster: int, group: list[int], kept: list[Record]) -> Values:
         inside = frozenset(group)
         theirs = [record for record in kept if record[2] in inside or record[3] in inside]
         users = self._lanes(group, inside, theirs)
