@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.experiments.compare import COUNT, Point, point_table, points
+from p2p_labeldp.experiments.compare import COUNT, Point, points
 from p2p_labeldp.experiments.sweeps import read_sweep
 from p2p_labeldp.experiments.sweeps.tables import put
 from p2p_labeldp.reporting.comparison import Panel, caption, draw_comparison
@@ -112,7 +112,7 @@ def table(panels: list[Panel]) -> bytes:
     rows = [
         {"dataset": panel.dataset, "across": panel.across} | row
         for panel in panels
-        for row in point_table(panel.points)
+        for row in map(dataclasses.asdict, panel.points)
     ]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")

@@ -14,13 +14,14 @@ import io
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.csvtable import SEPARATORS, as_number
+from p2p_labeldp.data.csvtable import SEPARATORS, as_number, parse_table
 from p2p_labeldp.data.tabular import MOST_CATEGORIES
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema
@@ -86,7 +87,10 @@ def propose(path: Path, label: str = "") -> Proposal:
     if separator != ",":
         shown = {"\t": "a tab"}.get(separator, f"{separator!r}")
         warnings.append(f"values are separated by {shown}: the schema says so (separator)")
-    header, rows = _table(path, text, separator)
+    table = parse_table(path, io.StringIO(text, newline=""), separator)
+    header, rows = table.header, table.rows
+    if len(header) < 2:
+        raise RequestError(f"{path} has one column; a label and something to tell it by are needed")
     columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
     label = _label(path, header, label, warnings)
     missing = _missing({name: values for name, values in columns.items() if name != label}, warnings)
@@ -146,28 +150,7 @@ def _separator(text: str) -> str:
     return best
 
 
-def _table(path: Path, text: str, separator: str) -> tuple[list[str], list[list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        rows = []
-        for row in reader:
-            if row and len(row) != len(header):
-                raise RequestError(f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}")
-            if row:
-                rows.append([value.strip() for value in row])
-    except csv.Error as error:
-        raise RequestError(f"{path} cannot be read as CSV: {error}") from None
-    if len(header) < 2 or any(not name or as_number(name) is not None for name in header):
-        raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
-    if len({*header}) < len(header):
-        raise RequestError(f"{path} has two columns of one name")
-    if not rows:
-        raise RequestError(f"{path} has no rows")
-    return header, rows
-
-
-def _label(path: Path, header: list[str], label: str, warnings: list[str]) -> str:
+def _label(path: Path, header: Sequence[str], label: str, warnings: list[str]) -> str:
     if label:
         if label not in header:
             raise RequestError(f"--label {label}: {path} has the columns {', '.join(header)}")

@@ -201,9 +201,10 @@ def _epsilon(profile: Profile, delta: float) -> Found:
 
 def _shuffled(profile: Profile) -> Profile:
     """The shuffled view of the same cluster, which does not depend on who reports or asks."""
-    rounds, quick = profile.rounds if profile.fresh else 1, profile.work * _QUICK
-    plain = {"colluders": 0, "cases": None, "reports": True, "seen": None}
-    return replace(profile, view="shuffle", theta=1.0, rounds=rounds, work=quick, **plain)
+    return replace(
+        profile, view="shuffle", theta=1.0, rounds=profile.rounds if profile.fresh else 1, colluders=0,
+        work=profile.work * _QUICK, cases=None, reports=True, seen=None,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from p2p_labeldp.engines.split import DaskWorkers, Workers, run_split
 from p2p_labeldp.engines.split import Record as WorkRecord
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning import learned_prior, model_of
+from p2p_labeldp.learning import learned_prior, require_model
 from p2p_labeldp.mechanisms import (
     Coins,
     Holder,
@@ -212,7 +212,7 @@ def check_engine(scenario: Scenario, engine: str, hosting: str, dask: str | None
     if engine not in tuple(Engine) or hosting not in tuple(Hosting):
         raise RequestError(f"engine must be one of {', '.join(Engine)} and hosting one of {', '.join(Hosting)}")
     require_installed(scenario.mechanism.kind)
-    model_of(scenario.learner.model)  # there must be one, before anything is computed
+    require_model(scenario.learner)
     exchange = scenario.mechanism.exchange
     if not EXCHANGES[exchange].splits and dask is not None:
         raise RequestError(f'--dask is not allowed with mechanism.exchange = "{exchange}"; run it in one process')

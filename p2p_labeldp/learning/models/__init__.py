@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.learning.models.plugged import tried
-from p2p_labeldp.scenario import MODELS
+from p2p_labeldp.scenario import MODELS, Learner
 from p2p_labeldp.scenario.extensions import added, record_of
 
 
@@ -19,3 +19,8 @@ def model_of(name: str) -> LearnerModel:
     from p2p_labeldp.learning.models.named import named_model
 
     return named_model(name)
+
+
+def require_model(settings: Learner) -> None:
+    """Raise RequestError where ``learner.model`` names none that can be fitted: before anything is computed."""
+    model_of(settings.model)

@@ -21,7 +21,6 @@ from p2p_labeldp.deployment.local import Told
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.coordinator import Phase
 from p2p_labeldp.reporting.watching.gate import Gate
-from p2p_labeldp.reporting.watching.rates import Rates
 from p2p_labeldp.reporting.watching.watched import Values, Watched
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees
@@ -89,7 +88,6 @@ class WatchedDeployment(Watched):
         self._nodes: dict[str, _Seen] = {}
         self._events: deque[tuple[float, str, bool]] = deque(maxlen=LATEST)
         self._users: tuple[int, int, str] | None = None
-        self._rates = Rates()
         self._kinds: dict[str, int] = {}
         self._clusters: dict[int, tuple[int, int]] = {}
         self._full = (0, 0)
@@ -190,7 +188,6 @@ class WatchedDeployment(Watched):
                 "events": list(self._events),
                 "users": self._users,
                 "sent": self._rates.sent,
-                "kinds": self._rates.rows(still=self.over),
                 "clusters": {"each": each, "full": self._full[0], "all": self._full[1]} if each else None,
             }
 

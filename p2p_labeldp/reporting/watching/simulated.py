@@ -26,8 +26,7 @@ from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, Known, ch
 from p2p_labeldp.reporting.messages import diagram
 from p2p_labeldp.reporting.traffic import traffic_of
 from p2p_labeldp.reporting.watching.gate import FASTEST, Gate
-from p2p_labeldp.reporting.watching.rates import INTERVAL, Rates
-from p2p_labeldp.reporting.watching.watched import Values, Watched
+from p2p_labeldp.reporting.watching.watched import INTERVAL, Values, Watched
 from p2p_labeldp.reporting.words import entry_words
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Table
@@ -67,7 +66,6 @@ class WatchedSimulation(Watched):
         self._simulation: Simulation | None = None
         self._last: Record | None = None
         self._place: object = None
-        self._rates = Rates()
         self._drawn: tuple[tuple[int, int], float, Values] | None = None
 
     # The run's side.
@@ -159,7 +157,6 @@ class WatchedSimulation(Watched):
             "sent": live.get("sent", 0),
             "virtual": live.get("virtual", 0.0),
             "round": [live["round"] + 1, live["rounds"]] if live else None,
-            "kinds": self._rates.rows(still=self.over or gate.paused),
             "users": live.get("users"),
             "clusters": _clusters(live),
             "faults": self._faults(live),
