@@ -13,7 +13,7 @@ import numpy as np
 from p2p_labeldp.adversaries.install import present
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
-from p2p_labeldp.data import Dataset
+from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.runs.clusters import ClusterPlan
@@ -29,7 +29,7 @@ from p2p_labeldp.runs.execute import (
     workers_at,
 )
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import circumstances, guarantees, headline
+from p2p_labeldp.runs.guarantees import circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.persons import of_one_label, person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import Learned, counted, learned, quality, stated, write_results
@@ -121,6 +121,16 @@ def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> 
     users = len(dataset.labels)
     sizes = np.bincount(clusters(np.arange(users), dataset.features))
     return resolve(scenario, labels=len(dataset.classes), users=users, sizes=sizes.tolist())
+
+
+def foreseen(scenario: Scenario, data_dir: Path | None) -> tuple[Resolved, dict[int, int]]:
+    """The scenario resolved for everyone, and the sizes of clusters that would take part: without any exchange."""
+    dataset = load(scenario.data, scenario.data_seed, data_dir)
+    users = len(dataset.labels)
+    clusters = ClusterPlan(scenario, users, dataset.given_clusters)
+    resolved = resolve_for(scenario, dataset, clusters)
+    everyone = clusters(np.arange(users), dataset.features)
+    return resolved, cluster_sizes(everyone, resolved.plan.parameters)
 
 
 def _summary(

@@ -12,19 +12,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import trio
 
-from p2p_labeldp.data import load
 from p2p_labeldp.deployment.coordinating import Phase as Place
 from p2p_labeldp.deployment.local import Told
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.coordinator import Phase
 from p2p_labeldp.reporting.watching.gate import Gate
 from p2p_labeldp.reporting.watching.watched import Values, Watched
-from p2p_labeldp.runs.clusters import ClusterPlan
-from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees
-from p2p_labeldp.runs.run import resolve_for
+from p2p_labeldp.runs.guarantees import Circumstances, Table, guarantees
+from p2p_labeldp.runs.run import foreseen
 from p2p_labeldp.scenario import Scenario
 
 START, HOSTS = "start", "hosts"
@@ -213,9 +210,5 @@ def expected(scenario: Scenario, data_dir: Path | None) -> Table | None:
     """Every view's guarantee for the clusters of all users; None where adversaries decide on it."""
     if scenario.adversaries:
         return None
-    scenario = scenario.settled(deployed=True)
-    dataset = load(scenario.data, scenario.data_seed, data_dir)
-    clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
-    resolved = resolve_for(scenario, dataset, clusters)
-    found = clusters(np.arange(len(dataset.labels)), dataset.features)
-    return guarantees(resolved.plan, Circumstances(cluster_sizes(found, resolved.plan.parameters), resolved.delta))
+    resolved, sizes = foreseen(scenario.settled(deployed=True), data_dir)
+    return guarantees(resolved.plan, Circumstances(sizes, resolved.delta))
