@@ -24,10 +24,10 @@ from typing import Any
 
 from p2p_labeldp.experiments.compare import COUNT, Point, points
 from p2p_labeldp.experiments.sweeps import read_sweep
-from p2p_labeldp.experiments.sweeps.tables import put
 from p2p_labeldp.reporting.comparison import Panel, caption, draw_comparison
 from p2p_labeldp.reporting.sweeps import estimate
 from p2p_labeldp.scenario import parse_scenario
+from p2p_labeldp.systems import put_in_place
 
 HERE = Path(__file__).parent
 
@@ -136,7 +136,8 @@ def main() -> None:
         panels = merged(panels_in(rows), panels, options.renew)
     written = draw_comparison(panels, options.out)
     content = table(panels)
-    put(rows, lambda temporary: temporary.write_bytes(content))
+    with put_in_place(rows) as temporary:
+        temporary.write_bytes(content)
     print(*tables(panels), "", " ".join(map(str, (*written, rows))), sep="\n")
 
 
