@@ -66,7 +66,9 @@ def parse_table(path: Path, file: Iterable[str], separator: str, *, least: int =
             lines.append(reader.line_num)
     except csv.Error as error:
         raise RequestError(f"{path} cannot be read as CSV: {' '.join(str(error).split())}") from error
-    if not header or any(not name or as_number(name) is not None for name in header):
+    if not header:
+        raise RequestError(f"{path} is empty; it needs a header: its first line must name the columns")
+    if any(not name or as_number(name) is not None for name in header):
         raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
     other = next((each for each in SEPARATORS if each != separator and each in header[0]), None)
     if len(header) == 1 and other is not None:
