@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.csvtable import SEPARATORS, as_number, parse_table
+from p2p_labeldp.data.dataset import compact
 from p2p_labeldp.data.tabular import MOST_CATEGORIES
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema
+from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema, as_toml
 
 MISSING_WORDS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "-", ".", "unknown")
 MOST_CLASSES = 20
@@ -73,8 +74,8 @@ class Proposal:
             f"# Everyone gets it. List every class that there may be: those of fewer than {FEW} rows are left to you.",
         ]
         lines += [f"# Look at this: {warning}" for warning in self.open_warnings]
-        lines += ["", "[data]", 'name = "csv"', f"path = {_quoted(path)}"]
-        lines += [f"label_column = {_quoted(self.label)}", "", *self.schema.to_toml()]
+        lines += ["", "[data]", 'name = "csv"', f"path = {as_toml(path)}"]
+        lines += [f"label_column = {as_toml(self.label)}", "", *self.schema.to_toml()]
         return "\n".join(lines) + "\n"
 
 
@@ -277,24 +278,19 @@ def _category(name: str, present: list[str], missing: bool, warnings: list[str])
 
 def _tells(name: str, values: list[str], labels: list[str], warnings: list[str]) -> None:
     """Warn where a column by itself tells nearly everyone's label, which the commonest label does not."""
-    coded = _codes(labels)
+    coded = compact(np.array(labels))
     base = np.bincount(coded).max() / len(labels)
     found = [as_number(value) for value in values]
     if 2 * sum(number is not None for number in found) > len(values):
         numbers = np.array([math.nan if number is None else number for number in found])
         told = max(_by_bins(_quantiles(numbers), coded), _by_one_limit(numbers, coded))
     else:
-        told = _by_bins(_codes(values), coded)
+        told = _by_bins(compact(np.array(values)), coded)
     share = told / len(labels)
     if share >= TELLS and share > base + (1 - base) / 2:
         warnings.append(
             f"{name} alone tells {share:.1%} of the labels: is it the label in disguise, or known after it?"
         )
-
-
-def _codes(values: list[str]) -> Places:
-    place = {value: code for code, value in enumerate(dict.fromkeys(values))}
-    return np.array([place[value] for value in values])
 
 
 def _quantiles(numbers: NDArray[np.float64]) -> Places:
@@ -325,7 +321,3 @@ def _by_one_limit(numbers: NDArray[np.float64], labels: Places) -> int:
 
 def _few(names: list[str], what: str = "columns") -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more {what}" if len(names) > 5 else "")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

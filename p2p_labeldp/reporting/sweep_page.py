@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -22,6 +21,7 @@ from p2p_labeldp.reporting.sweep_charts import charts, shown_number, shown_up
 from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, largest_stated, of_runs, show, show_deltas
 from p2p_labeldp.runs.stated import METHODS
 from p2p_labeldp.scenario import Scenario, documentation, parse_scenario
+from p2p_labeldp.scenario.schema import as_toml
 
 MOST_SETTINGS, MOST_FAILURES = 200, 50
 PAIRED = " All settings of one replicate have the same seed, and so the same split and the same coins."
@@ -207,7 +207,7 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, str) and re.fullmatch(r"[\w./+:@%-]+", value):
         return value
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return as_toml(value)
 
 
 def _line(cells: Iterable[str]) -> str:
