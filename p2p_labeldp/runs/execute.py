@@ -146,7 +146,7 @@ class Setting:
     observer: Observer | None = None
 
 
-Run = Callable[[Executed, ClusterPlan, Setting], Executed]
+ByEngine = Callable[[Executed, ClusterPlan, Setting], Executed]
 """How an engine runs an exchange that is all set up."""
 
 
@@ -178,7 +178,7 @@ def _by_actors(waiting: Executed, clusters: ClusterPlan, setting: Setting) -> Ex
     return dataclasses.replace(waiting, outcome=outcome, assignments=assignments, silent=silent)
 
 
-def _on_arrays(run: OnArrays) -> Run:
+def _on_arrays(run: OnArrays) -> ByEngine:
     """By an engine that sends no messages."""
 
     def executed(waiting: Executed, clusters: ClusterPlan, setting: Setting) -> Executed:
@@ -201,7 +201,7 @@ def _on_arrays(run: OnArrays) -> Run:
     return executed
 
 
-RUNS: dict[Engine, Run] = {
+RUNS: dict[Engine, ByEngine] = {
     Engine.ACTORS: _by_actors,
     Engine.VECTORIZED: _on_arrays(run_vectorized),
 }
