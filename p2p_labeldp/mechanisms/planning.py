@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +11,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.scenario import MECHANISMS
-from p2p_labeldp.scenario.extensions import added, record_of
+from p2p_labeldp.scenario.extensions import added
 
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 700.0  # beyond, 1 - lambda or e^epsilon leaves what float64 can tell
 
@@ -19,7 +20,10 @@ def mechanism_of(kind: str) -> Mechanism:
     """The record of the mechanism that ``mechanism.kind`` calls so."""
     if kind not in MECHANISMS:
         raise RequestError(f"mechanism.kind is {kind!r}; one of {', '.join(MECHANISMS)}")
-    found: Mechanism = record_of("mechanism", kind, "p2p_labeldp.mechanisms")
+    outside = added("mechanism", kind)
+    found: Mechanism = (
+        importlib.import_module(f"p2p_labeldp.mechanisms.{kind}").MECHANISM if outside is None else outside.record
+    )
     return found
 
 

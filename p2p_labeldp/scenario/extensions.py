@@ -1,13 +1,12 @@
 """What plugins add to a scenario: names that a key may have, keys of their own, and where the records behind them are.
 
 The scenario knows nothing of the rooms that read it, so that a record is any object here; ``p2p_labeldp.plugins`` has
-checked it before it comes, and the room that asks for a name's record finds it, or our own, by ``record_of``.
+checked it before it comes, and the room that asks for a name's record finds it by ``added``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -37,12 +36,6 @@ _ADDED: dict[tuple[str, str], Extension] = {}
 def added(noun: str, name: str) -> Extension | None:
     """An ``adversary``, ``mechanism``, ``data_set`` or ``model`` that a plugin added; None for one of our own."""
     return _ADDED.get((noun, name))
-
-
-def record_of(noun: str, name: str, home: str) -> Any:
-    """The record of a name: a plugin's, or that of the module of this name in one of our packages."""
-    outside = added(noun, name)
-    return getattr(importlib.import_module(f"{home}.{name}"), noun.upper()) if outside is None else outside.record
 
 
 _TABLES: dict[str, tuple[dict[str, Any], str]] = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+
 from p2p_labeldp.adversaries.record import Adversary
 from p2p_labeldp.scenario import ADVERSARIES, Entry
-from p2p_labeldp.scenario.extensions import record_of
+from p2p_labeldp.scenario.extensions import added
 
 
 def adversary_of(entry: Entry) -> Adversary:
@@ -15,5 +17,10 @@ def adversary_of(entry: Entry) -> Adversary:
 def adversary_called(kind: str) -> Adversary:
     """The record of the kind that ``[[adversaries]]`` calls so."""
     assert kind in ADVERSARIES, kind
-    found: Adversary = record_of("adversary", kind, __name__)
+    outside = added("adversary", kind)
+    found: Adversary = (
+        importlib.import_module(f"p2p_labeldp.adversaries.kinds.{kind}").ADVERSARY
+        if outside is None
+        else outside.record
+    )
     return found

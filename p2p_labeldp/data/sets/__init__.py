@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 from p2p_labeldp.data.record import DataSet, Places
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import DATA_SETS, Data
-from p2p_labeldp.scenario.extensions import record_of
+from p2p_labeldp.scenario.extensions import added
 
 
 def data_set_of(name: str) -> DataSet:
     """The record of the data set that ``data.name`` calls so."""
     if name not in DATA_SETS:
         raise RequestError(f"data.name is {name!r}; allowed are {', '.join(DATA_SETS)}")
-    found: DataSet = record_of("data_set", name, __name__)
+    outside = added("data_set", name)
+    found: DataSet = (
+        importlib.import_module(f"p2p_labeldp.data.sets.{name}").DATA_SET if outside is None else outside.record
+    )
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+
 from p2p_labeldp.learning.model import LearnerModel
 from p2p_labeldp.learning.models.plugged import tried
 from p2p_labeldp.scenario import MODELS, Learner
-from p2p_labeldp.scenario.extensions import added, record_of
+from p2p_labeldp.scenario.extensions import added
 
 
 def model_of(name: str) -> LearnerModel:
@@ -14,7 +16,7 @@ def model_of(name: str) -> LearnerModel:
     if outside is not None:
         return tried(outside.plugin, name, outside.record)
     if name in MODELS:
-        found: LearnerModel = record_of("model", name, __name__)
+        found: LearnerModel = importlib.import_module(f"p2p_labeldp.learning.models.{name}").MODEL
         return found
     from p2p_labeldp.learning.models.named import named_model
 
