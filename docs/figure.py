@@ -22,12 +22,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.experiments.compare import COUNT, Point, point_table, points
+from p2p_labeldp.experiments.compare import COUNT, Point, points
 from p2p_labeldp.experiments.sweeps import read_sweep
-from p2p_labeldp.experiments.sweeps.tables import put
 from p2p_labeldp.reporting.comparison import Panel, caption, draw_comparison
 from p2p_labeldp.reporting.sweeps import estimate
 from p2p_labeldp.scenario import parse_scenario
+from p2p_labeldp.systems import put_in_place
 
 HERE = Path(__file__).parent
 
@@ -112,7 +112,7 @@ def table(panels: list[Panel]) -> bytes:
     rows = [
         {"dataset": panel.dataset, "across": panel.across} | row
         for panel in panels
-        for row in point_table(panel.points)
+        for row in map(dataclasses.asdict, panel.points)
     ]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -136,7 +136,8 @@ def main() -> None:
         panels = merged(panels_in(rows), panels, options.renew)
     written = draw_comparison(panels, options.out)
     content = table(panels)
-    put(rows, lambda temporary: temporary.write_bytes(content))
+    with put_in_place(rows) as temporary:
+        temporary.write_bytes(content)
     print(*tables(panels), "", " ".join(map(str, (*written, rows))), sep="\n")
 
 

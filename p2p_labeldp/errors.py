@@ -6,6 +6,9 @@ role refuses is none of these: see ``protocol.messages.Refused``.
 Messages are one line, name the field or file, and say what is allowed.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class RequestError(ValueError):
     """The request was wrong: a scenario, an argument, a data file, a trace. Nothing was written."""
@@ -21,6 +24,13 @@ class RunError(RuntimeError):
 
 class CheckError(RunError):
     """The run was stopped since it does not fulfil a condition of its scenario."""
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """A hint for a message: the known word that is the nearest to what was written, or all of them."""
+    every = list(known)
+    near = difflib.get_close_matches(word, every, 1, 0.5)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(every)}"
 
 
 def leaves(error: BaseException) -> list[BaseException]:

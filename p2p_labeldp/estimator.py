@@ -239,9 +239,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         _seed_unseeded(estimator, np.random.default_rng([coins.seed, 1]))
         fitted = fit_weighted(estimator, features[found.users], found.targets, found.weights)
         if fitted is None:
-            bias = np.full(labels, -np.inf)
-            bias[only_label(found.targets)] = 0.0
-            return SoftmaxModel(np.zeros((labels, features.shape[1])), bias)
+            return SoftmaxModel.of_one_label(only_label(found.targets), labels, features.shape[1])
         return fitted
 
     def _settings(self) -> Learner:

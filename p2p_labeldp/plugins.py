@@ -40,7 +40,7 @@ from p2p_labeldp.protocol.messages import Answer, Ask, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, Entry, Examples, Reads
 from p2p_labeldp.scenario.entries import SomeUsers
-from p2p_labeldp.scenario.extensions import GROUP, VARIABLE, add_adversary, add_data_set, add_mechanism, add_model
+from p2p_labeldp.scenario.extensions import GROUP, VARIABLE, add
 from p2p_labeldp.scenario.rules import Number, OneOf, Switch, Text, Whole, key
 from p2p_labeldp.streams import KeyedStream, Purpose
 
@@ -154,14 +154,14 @@ def _load(name: str, find: Callable[[], Any]) -> None:
         raise RequestError(f"{shown}: has no PLUGIN of type p2p_labeldp.plugins.Plugin")
     _check(shown, plugin)
     for adversary in plugin.adversaries:
-        add_adversary(name, adversary.entry, adversary.record)
+        add("adversary", name, adversary.entry.name, adversary.entry, adversary.record)
         ATTACKS.update({attack.name: attack for attack in adversary.record.attacks})
     for mechanism in plugin.mechanisms:
-        add_mechanism(name, mechanism.name, mechanism.reads, mechanism.keys, mechanism.record)
+        add("mechanism", name, mechanism.name, mechanism.reads, mechanism.record, mechanism.keys)
     for data_set in plugin.data_sets:
-        add_data_set(name, data_set.name, data_set.examples, data_set.keys, data_set.record)
+        add("data_set", name, data_set.name, data_set.examples, data_set.record, data_set.keys)
     for model in plugin.models:
-        add_model(name, model.name, model.keys, model.record)
+        add("model", name, model.name, tuple(model.keys), model.record, model.keys)
     _loaded[name] = plugin
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -63,6 +64,17 @@ def make_last(descriptor: int) -> None:
         os.fdatasync(descriptor)
     else:
         os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def put_in_place(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path`` to write under; what was there before stays until all of it is written."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

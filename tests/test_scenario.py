@@ -13,29 +13,22 @@ from hypothesis import strategies as st
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import (
-    ARRAYS,
     MAX_SEED,
     SECTIONS,
-    Address,
-    Ids,
-    Mechanism,
-    Named,
-    Number,
-    OneOf,
     Scenario,
     Schema,
-    Switch,
-    Text,
-    Whole,
     documentation,
-    key_of,
     load_scenario,
     make_entry,
     parse_scenario,
     replace,
     schema,
 )
+from p2p_labeldp.scenario.entries import ARRAYS
+from p2p_labeldp.scenario.reading import key_of
+from p2p_labeldp.scenario.rules import Address, Ids, Named, Number, OneOf, Switch, Text, Whole
 from p2p_labeldp.scenario.schema import SchemaTable
+from p2p_labeldp.scenario.sections import Mechanism
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.toml"))
 KEYS = [

@@ -7,6 +7,7 @@ a person's eye while work goes on is on standard error.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import signal
@@ -19,33 +20,19 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from p2p_labeldp.cli import (
-    account,
-    attacks,
-    audit,
-    calibrate,
-    certs,
-    compare,
-    deploy,
-    divide,
-    new,
-    node,
-    predict,
-    report,
-    run,
-    scenarios,
-    schema,
-    sweep,
-    threats,
-    trace,
-)
-from p2p_labeldp.cli import next as next_
-from p2p_labeldp.cli.plugging import with_plugins
+from p2p_labeldp.cli import certs
+from p2p_labeldp.cli.added_options import with_plugins
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.stderr import say_last
 from p2p_labeldp.systems import ignore_interrupts, interrupt
 
 _INTERRUPTED = 130  # what Typer makes of an interrupt that no command has dealt with
+COMMANDS = (
+    "run", "account", "calibrate", "threats", "compare", "sweep", "audit", "report", "trace", "schema", "predict",
+    "divide", "deploy", "node", "attacks", "next", "scenarios", "new",
+)  # fmt: skip
+"""In the order of the list; each is a module of this room with a ``command``."""
+_WITHOUT = ("account", "calibrate", "schema", "divide")  # they read no scenario
 
 app = typer.Typer(
     name="p2p-labeldp",
@@ -55,32 +42,12 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"max_content_width": 120},
 )
-app.command("run")(run.command)
-app.command("account")(account.command)
-app.command("calibrate")(calibrate.command)
-app.command("threats")(threats.command)
-app.command("compare")(compare.command)
-app.command("sweep")(sweep.command)
-app.command("audit")(audit.command)
-app.command("report")(report.command)
-app.command("trace")(trace.command)
-app.command("schema")(schema.command)
-app.command("predict")(predict.command)
-app.command("divide")(divide.command)
-app.command("deploy")(deploy.command)
-app.command("node")(node.command)
-app.command("attacks")(attacks.command)
-app.command("next")(next_.command)
-app.command("scenarios")(scenarios.command)
-app.command("new")(new.command)
-app.add_typer(certs.app, name="certs", short_help=certs.app.info.help)
-_WITHOUT = ("account", "calibrate", "schema", "divide")  # they read no scenario
-for _command in app.registered_commands:
-    assert _command.callback is not None
-    if _command.name not in _WITHOUT:
-        _command.callback = with_plugins(_command.callback)
+for _name in COMMANDS:
+    _command = importlib.import_module(f"p2p_labeldp.cli.{_name}").command
     # Whole sentences in the list of commands, however narrow it is.
-    _command.short_help = (inspect.getdoc(_command.callback) or "").partition("\n\n")[0]
+    _short = (inspect.getdoc(_command) or "").partition("\n\n")[0]
+    app.command(_name, short_help=_short)(_command if _name in _WITHOUT else with_plugins(_command))
+app.add_typer(certs.app, name="certs", short_help=certs.app.info.help)
 
 
 def _print_version(asked: bool) -> None:

@@ -84,7 +84,7 @@ def _trade_off(accountant: Account, plot: Path, view: str, title: str) -> dict[s
     """The curve as plain values, and drawn."""
     import numpy as np
 
-    from p2p_labeldp.reporting.trade_off import draw_trade_off
+    from p2p_labeldp.reporting.curves import draw_trade_off
 
     rates = np.linspace(0, 1, _RATES)
     errors = accountant.trade_off(rates)

@@ -125,7 +125,7 @@ def _audit_epsilon(
     setting: Setting, trials: int | None, seed: int, error: float, out: Path | None, as_json: bool
 ) -> bool:
     from p2p_labeldp.experiments.epsilon import TRIALS, audit_epsilon
-    from p2p_labeldp.reporting.epsilon import draw_epsilon
+    from p2p_labeldp.reporting.curves import draw_epsilon
 
     if not 0 < error < 1:
         raise RequestError(f"--family-wise-error {error:g}: must lie between 0 and 1")

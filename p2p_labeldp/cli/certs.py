@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -169,9 +170,4 @@ def _show(folder: Path, as_json: bool) -> None:
 
 
 def _as_json(found: Described) -> dict[str, Any]:
-    return {
-        "role": found.role,
-        "name": found.name,
-        "fingerprint": found.fingerprint,
-        "not_after": found.not_after.isoformat(),
-    }
+    return dataclasses.asdict(found) | {"not_after": found.not_after.isoformat()}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.added_options import with_deployment, with_settings
 from p2p_labeldp.cli.output import (
     DataDir,
     Json,
@@ -17,11 +16,12 @@ from p2p_labeldp.cli.output import (
     Seed,
     Settings,
     find_scenario,
-    progress_bar,
 )
-from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.summary import finish
-from p2p_labeldp.cli.watch import Watch, WatchPort, live_page, require_watch, telling
+from p2p_labeldp.cli.report import Report
+from p2p_labeldp.cli.watch import Progress, Watch, WatchPort, carry_out, require_watch
+
+if TYPE_CHECKING:
+    from p2p_labeldp.runs.summary import Summary
 
 DEFAULT_HOSTS = 2
 
@@ -50,19 +50,14 @@ def command(
     hosts = chosen.deployment.hosts
     if hosts == 0 and deployment["hosts"] is None:  # nobody is to be waited for where all are started here
         hosts = DEFAULT_HOSTS
-    with contextlib.ExitStack() as stack:
-        watched = None
-        if watch:
-            from p2p_labeldp.reporting.watching.deployed import WatchedDeployment
+    watched = None
+    if watch:
+        from p2p_labeldp.reporting.watching.deployed import WatchedDeployment
 
-            watched = stack.enter_context(
-                live_page(WatchedDeployment(chosen, Path(scenario).stem, data_dir), watch_port)
-            )
+        watched = WatchedDeployment(chosen, Path(scenario).stem, data_dir)
+
+    def work(progress: Progress) -> Summary:
         told = None if watched is None else watched.hear
-        with progress_bar() as bar:
-            progress = telling(bar, watched)
-            summary = deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress, told=told)
-            page = leave_report(place, progress) if report else None
-        if watched is not None:
-            watched.finished(summary, page)
-        finish(summary, page, began, as_json=as_json)
+        return deploy(chosen, hosts=hosts, out=place, data_dir=data_dir, progress=progress, told=told)
+
+    carry_out(work, place, began, watched=watched, port=watch_port, report=report, as_json=as_json)

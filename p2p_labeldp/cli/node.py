@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.cli.deployment import with_deployment, with_settings
+from p2p_labeldp.cli.added_options import with_deployment, with_settings
 from p2p_labeldp.cli.output import ScenarioArgument, Seed, Settings, find_scenario
 from p2p_labeldp.cli.summary import tell_withheld
 from p2p_labeldp.errors import RequestError

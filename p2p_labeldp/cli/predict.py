@@ -10,6 +10,7 @@ import typer
 
 from p2p_labeldp.cli.output import Json, print_json
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.systems import put_in_place
 
 
 def command(
@@ -32,13 +33,10 @@ def command(
     labels, chances, accuracy = predicted(loaded, rows)
     classes = loaded.stored.schema.classes
     if out is not None:
-        temporary = out.with_name(f".{out.name}.part")
         try:
-            with temporary.open("w", encoding="utf-8", newline="") as file:
+            with put_in_place(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
                 write_predictions(file, classes, labels, chances)
-            temporary.replace(out)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise RequestError(f"--out {out}: cannot be written: {error.strerror}") from None
     if as_json:
         found = {"rows": len(labels), "classes": list(classes), "accuracy": accuracy, "out": str(out) if out else None}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,13 +15,14 @@ from p2p_labeldp.cli.output import (
     Seed,
     Settings,
     find_scenario,
-    progress_bar,
 )
-from p2p_labeldp.cli.report import Report, leave_report
-from p2p_labeldp.cli.summary import finish
-from p2p_labeldp.cli.watch import Paused, Watch, WatchPort, live_page, require_watch, telling
+from p2p_labeldp.cli.report import Report
+from p2p_labeldp.cli.watch import Paused, Progress, Watch, WatchPort, carry_out, require_watch
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import ENGINES, Engine, Hosting
+
+if TYPE_CHECKING:
+    from p2p_labeldp.runs.summary import Summary
 
 _ENGINE_HELP = " or ".join(f"{engine} ({record.words})" for engine, record in ENGINES.items()) + "."
 
@@ -58,20 +58,16 @@ def command(
     from p2p_labeldp.runs.folder import free_name
 
     place = out if out is not None else free_name(Path("runs") / Path(scenario).stem)
-    with contextlib.ExitStack() as stack:
-        watched = None
-        if watch:
-            from p2p_labeldp.reporting.watching.simulated import WatchedSimulation
+    watched = None
+    if watch:
+        from p2p_labeldp.reporting.watching.simulated import WatchedSimulation
 
-            simulated = WatchedSimulation(chosen, Path(scenario).stem, paused=paused)
-            watched = stack.enter_context(live_page(simulated, watch_port))
-        with progress_bar() as bar:
-            progress = telling(bar, watched)
-            finished = run(
-                chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress, dask=dask,
-                observer=watched,
-            )  # fmt: skip
-            page = leave_report(place, progress) if report else None
-        if watched is not None:
-            watched.finished(finished.summary, page)
-        finish(finished.summary, page, began, as_json=as_json)
+        watched = WatchedSimulation(chosen, Path(scenario).stem, paused=paused)
+
+    def work(progress: Progress) -> Summary:
+        return run(
+            chosen, engine=engine, hosting=hosting, data_dir=data_dir, out=place, progress=progress, dask=dask,
+            observer=watched,
+        ).summary  # fmt: skip
+
+    carry_out(work, place, began, watched=watched, port=watch_port, report=report, as_json=as_json)

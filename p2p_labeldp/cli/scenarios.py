@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, meant
 from p2p_labeldp.scenario import documentation, entry_documentation
 
 
@@ -33,9 +32,7 @@ def find_shipped(name: str) -> Path:
     every = shipped()
     if name in every:
         return every[name]
-    near = difflib.get_close_matches(name, every, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(every)}"
-    raise RequestError(f"{name}: neither a file nor a shipped scenario; {hint}")
+    raise RequestError(f"{name}: neither a file nor a shipped scenario; {meant(name, every)}")
 
 
 def headline(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ from p2p_labeldp.cli.output import (
 )
 from p2p_labeldp.cli.report import Report, leave_report
 from p2p_labeldp.cli.tables import print_table
-from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.errors import RequestError, RunError, meant
 
 if TYPE_CHECKING:
     from p2p_labeldp.experiments.sweeps import Plan, Sweep
@@ -125,9 +125,7 @@ def _plots(plan: Plan, asked: list[str] | None) -> list[tuple[str, str]]:
             varied = f"varied are {', '.join(plan.keys)}" if plan.keys else "nothing is varied"
             raise RequestError(f"--plot {text}: {key or 'no key'} is not varied here; {varied}")
         if metric not in known:
-            near = difflib.get_close_matches(metric, known, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise RequestError(f"--plot {text}: there is no metric {metric}; {hint}")
+            raise RequestError(f"--plot {text}: there is no metric {metric}; {meant(metric, known)}")
         found.append((metric, key))
     return found
 
@@ -149,7 +147,7 @@ def _as_json(found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path]
     from p2p_labeldp.cli.ranking import ranking_json
 
     settings = []
-    for number, rows in _by_setting(found).items():
+    for number, rows in found.by_setting().items():
         values = dict(zip(found.keys, found.settings[number], strict=True))
         settings.append(
             {
@@ -183,9 +181,7 @@ def _estimated(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | No
     from p2p_labeldp.reporting.sweeps import estimate
 
     known = estimate(row.get(name) for row in rows)
-    if known is None:
-        return None
-    return {"mean": known.mean, "low": known.low, "high": known.high, "count": known.count}
+    return None if known is None else dataclasses.asdict(known)
 
 
 def _largest_stated(rows: Sequence[dict[str, Any]], view: str) -> dict[str, Any] | None:
@@ -213,13 +209,6 @@ def _warnings(found: Sweep) -> list[str]:
     return said + ([f"{len(warned)} runs warned, first: {warned[0]}"] if warned else [])
 
 
-def _by_setting(found: Sweep) -> dict[int, list[dict[str, Any]]]:
-    rows: dict[int, list[dict[str, Any]]] = {number: [] for number in range(len(found.settings))}
-    for row in found.rows:
-        rows[row["setting"]].append(row)
-    return rows
-
-
 def _tables(found: Sweep) -> list[Path]:
     from p2p_labeldp.experiments.sweeps.tables import FAILURES, PARQUET, ROWS
 
@@ -231,7 +220,7 @@ def _print(
 ) -> None:
     from p2p_labeldp.reporting.sweeps import CONFIDENCE, budget_note, show
 
-    rows = _by_setting(found)
+    rows = found.by_setting()
     lines = []
     for number in list(rows)[:MOST_LINES]:
         cells = (str(len(rows[number])), _mean(rows[number], "accuracy"), *_largest(rows[number], "learner"))

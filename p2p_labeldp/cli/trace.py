@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from p2p_labeldp.cli.output import Json, print_json
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, meant
 
 if TYPE_CHECKING:
     from p2p_labeldp.audit.trace import Event, Trace
@@ -41,9 +41,7 @@ def command(
     if limit < 0:
         raise RequestError(f"--limit {limit} is not allowed; it must be 0 or more")
     if kind is not None and kind not in KINDS:
-        near = difflib.get_close_matches(kind, KINDS, 1, 0.5)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
-        raise RequestError(f"--kind {kind}: there is no such message; {hint}")
+        raise RequestError(f"--kind {kind}: there is no such message; {meant(kind, KINDS)}")
     if not find(run, TRACE).exists():
         raise RequestError(f"{run}: has no trace; the vectorized engine sends no messages")
     if not (show_labels or load_scenario(find(run, SCENARIO)).ships):
@@ -60,13 +58,11 @@ def command(
         and (user is None or user in (event.sender, event.receiver))
         and (members is None or event.sender in members or event.receiver in members)
     )
-    lines = [event for number, event in enumerate(chosen) if not limit or number < limit] if as_json else chosen
+    lines = islice(chosen, limit or None)
     if as_json:
         print_json({"messages": [_as_json(event) for event in lines]})
         return
-    for number, event in enumerate(lines):
-        if limit and number == limit:
-            break
+    for event in lines:
         print(line_of(event))
 
 
@@ -108,11 +104,5 @@ def _fields(event: Event) -> Iterator[tuple[str, Any]]:
 
 
 def _as_json(event: Event) -> dict[str, Any]:
-    return {
-        "position": event.position,
-        "time": event.time,
-        "sender": event.sender,
-        "receiver": event.receiver,
-        "kind": event.kind,
-        "fields": dict(_fields(event)),
-    }
+    told = {name: value for name, value in event._asdict().items() if name != "number"}
+    return told | {"fields": dict(_fields(event))}

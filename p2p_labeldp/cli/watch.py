@@ -1,4 +1,7 @@
-"""``--watch``: a live page of a run, for as long as that takes and, on a terminal, until Ctrl-C."""
+"""A run or a deployment before someone's eyes: a progress bar, with ``--watch`` a live page, then report and summary.
+
+The page is there for as long as the run takes and, on a terminal, until Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_labeldp.cli.output import progress_bar
+from p2p_labeldp.cli.report import leave_report
+from p2p_labeldp.cli.summary import finish
 from p2p_labeldp.errors import RequestError
 
 if TYPE_CHECKING:
     from p2p_labeldp.reporting.watching.watched import Watched
+    from p2p_labeldp.runs.summary import Summary
 
-AnyWatched = TypeVar("AnyWatched", bound="Watched")
 Progress = Callable[[str, int, int], None]
 
 Watch = Annotated[bool, typer.Option("--watch", help="Serve a live page; its address goes to standard error.")]
@@ -36,10 +43,29 @@ def require_watch(watch: bool, port: int | None, paused: bool = False) -> None:
         raise RequestError(f"--watch-port {port} is not allowed; it must be from 1 to 65535")
 
 
-def telling(progress: Progress, watched: Watched | None) -> Progress:
+def carry_out(
+    work: Callable[[Progress], Summary],
+    place: Path,
+    began: float,
+    *,
+    watched: Watched | None,
+    port: int | None,
+    report: bool,
+    as_json: bool,
+) -> None:
+    """Do the work, which leaves a run folder at ``place``, and say what came of it."""
+    with _live_page(watched, port):
+        with progress_bar() as bar:
+            progress = bar if watched is None else _telling(bar, watched)
+            summary = work(progress)
+            page = leave_report(place, progress) if report else None
+        if watched is not None:
+            watched.finished(summary, page)
+        finish(summary, page, began, as_json=as_json)
+
+
+def _telling(progress: Progress, watched: Watched) -> Progress:
     """What tells a progress bar and the page how far a run is."""
-    if watched is None:
-        return progress
 
     def tell(stage: str, done: int, total: int) -> None:
         progress(stage, done, total)
@@ -49,14 +75,17 @@ def telling(progress: Progress, watched: Watched | None) -> Progress:
 
 
 @contextmanager
-def live_page(watched: AnyWatched, port: int | None) -> Iterator[AnyWatched]:
+def _live_page(watched: Watched | None, port: int | None) -> Iterator[None]:
     """Serve a page while the block runs; on a terminal also afterwards, until Ctrl-C."""
+    if watched is None:
+        yield
+        return
     from p2p_labeldp.reporting.watching.server import WatchServer
 
     with WatchServer(watched, port or 0) as server:
         print(f"p2p-labeldp: watch it at {server.address}", file=sys.stderr, flush=True)
         try:
-            yield watched
+            yield
         except BaseException as error:
             if not watched.over:
                 watched.broke("Interrupted." if isinstance(error, KeyboardInterrupt) else " ".join(str(error).split()))

@@ -73,21 +73,22 @@ def given_clusters(features: Floats, assignment: Labels, minimum_size: int) -> C
     if minimum_size < 1:
         raise RequestError(f"clusters.minimum_size is {minimum_size}; at least 1")
     sizes = np.bincount(assignment)
-    centres = _means(features, assignment, sizes)
+    centres = weighted_sums(features, np.ones(len(features)), assignment, len(sizes)) / sizes[:, None]
     home, centres = _merge_small(centres, sizes.astype(np.int64), minimum_size)
     return Clustering(home[assignment], centres, merged=len(sizes) - len(centres), home=home)
 
 
-def _means(features: Floats, assignment: Labels, sizes: Labels) -> NDArray[np.float64]:
-    sums = np.zeros((len(sizes), features.shape[1]))
-    for start in range(0, len(features), _ROWS_AT_ONCE):
-        part = assignment[start : start + _ROWS_AT_ONCE]
-        belongs = scipy.sparse.csr_array(
-            (np.ones(len(part)), part, np.arange(len(part) + 1)), shape=(len(part), len(sizes))
-        )
-        sums += np.asarray(belongs.T @ features[start : start + _ROWS_AT_ONCE], dtype=np.float64)
-    means: NDArray[np.float64] = sums / sizes[:, None]
-    return means
+def weighted_sums(
+    rows: NDArray[np.floating], weights: NDArray[np.float64], cluster: NDArray[np.integer], count: int
+) -> NDArray[np.float64]:
+    """The weighted sum of each cluster's rows, a block at a time since a copy in double precision may be large."""
+    sums = np.zeros((count, rows.shape[1]))
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        here = cluster[part]
+        belongs = scipy.sparse.csr_array((weights[part], here, np.arange(len(here) + 1)), shape=(len(here), count))
+        sums += np.asarray(belongs.T @ rows[part], dtype=np.float64)
+    return sums
 
 
 def _merge_small(centres: NDArray[np.float64], sizes: Labels, minimum_size: int) -> tuple[Labels, NDArray[np.float64]]:

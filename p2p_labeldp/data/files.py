@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario.schema import MISSING
 
 ENVIRONMENT = "P2P_LABELDP_DATA"
 
@@ -69,6 +72,25 @@ def from_openml(number: int, folder: str, names: tuple[str, ...], data_dir: Path
             f"data files not found: put {', '.join(names)} into one of {places}; "
             f"fetching OpenML data set {number} failed ({reason})"
         ) from error
+
+
+def strings_of_openml(bunch: Any, needed: tuple[str, ...]) -> dict[str, list[str]]:
+    """OpenML's matrix of codes and numbers as the strings the original files hold."""
+    names = list(bunch.feature_names)
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise RequestError(f"OpenML's answer lacks the column {missing[0]}; put the original files in place instead")
+    columns = {}
+    for name in needed:
+        values = np.asarray(bunch.data)[:, names.index(name)]
+        categories = (bunch.categories or {}).get(name)
+        columns[name] = [
+            MISSING if np.isnan(value)
+            else str(categories[int(value)]) if categories is not None
+            else str(int(value))
+            for value in values.tolist()
+        ]  # fmt: skip
+    return columns
 
 
 @contextmanager

@@ -1,11 +1,8 @@
-"""MNIST and Fashion-MNIST (gzipped IDX files) and CIFAR-10 (a tar of pickles). Pixels stay bytes here."""
+"""Data sets of pictures: gzipped IDX files, and what OpenML has. Pixels stay bytes here."""
 
 import gzip
-import hashlib
-import io
 import lzma
 import math
-import pickle
 import struct
 import tarfile
 import zlib
@@ -23,12 +20,6 @@ from p2p_labeldp.errors import RequestError
 Bytes = NDArray[np.uint8]
 
 DIGITS = tuple(str(digit) for digit in range(10))
-CLOTHES = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
-)  # fmt: skip
-THINGS = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
 
 IDX_FILES = (
     "train-images-idx3-ubyte.gz",
@@ -37,35 +28,7 @@ IDX_FILES = (
     "t10k-labels-idx1-ubyte.gz",
 )
 
-# The published sums. A pickle runs code when it is opened, so no other bytes are ever opened.
-CIFAR_MEMBERS = {
-    "cifar-10-batches-py/data_batch_1": "c99cafc152244af753f735de768cd75f",
-    "cifar-10-batches-py/data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-    "cifar-10-batches-py/data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-    "cifar-10-batches-py/data_batch_4": "634d18415352ddfa80567beed471001a",
-    "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-    "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
-}
-CIFAR_ARCHIVES = ("cifar-10-python.tar.xz", "cifar-10-python.tar.gz")
-
-_BROKEN_ARCHIVE = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
-
-
-def load_mnist(data_dir: Path | None) -> Source:
-    return _load_idx("mnist", DIGITS, 554, data_dir)
-
-
-def load_fashion_mnist(data_dir: Path | None) -> Source:
-    return _load_idx("fashion-mnist", CLOTHES, 40996, data_dir)
-
-
-def load_cifar10(data_dir: Path | None) -> Source:
-    for name in CIFAR_ARCHIVES:
-        folder = find("cifar-10", (name,), data_dir)
-        if folder is not None:
-            return read_cifar_archive(folder / name)
-    bunch = from_openml(40927, "cifar-10", CIFAR_ARCHIVES[:1], data_dir)
-    return _openml_images(bunch, THINGS, 10_000)
+BROKEN_ARCHIVE = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 
 
 def read_idx(path: Path, dimensions: int) -> Bytes:
@@ -80,59 +43,19 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
                 raise RequestError(f"{path} has magic number {magic}, not {0x0800 + dimensions}")
             stated = math.prod(shape)
             body = file.read(stated + 1)
-    except _BROKEN_ARCHIVE as error:
-        raise RequestError(f"{path} is cut short or damaged: {_one_line(error)}") from error
+    except BROKEN_ARCHIVE as error:
+        raise RequestError(f"{path} is cut short or damaged: {one_line(error)}") from error
     if len(body) != stated:
         found = "more" if len(body) > stated else str(len(body))
         raise RequestError(f"{path} states {stated} bytes ({' x '.join(map(str, shape))}) and holds {found}")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
-def read_cifar_archive(path: Path) -> Source:
-    """CIFAR-10 from its Python archive; opens a batch only if its MD5 is the published one."""
-    batches: dict[str, tuple[Bytes, Labels]] = {}
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.name not in CIFAR_MEMBERS or not member.isfile():
-                    continue
-                file = archive.extractfile(member)
-                assert file is not None, "isfile() holds"
-                content = file.read()
-                digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-                if digest != CIFAR_MEMBERS[member.name]:
-                    raise RequestError(
-                        f"{path}: {member.name} has MD5 {digest}, not the published "
-                        f"{CIFAR_MEMBERS[member.name]}; it was not opened"
-                    )
-                batches[member.name] = _unpickle_batch(content)
-                if len(batches) == len(CIFAR_MEMBERS):
-                    break
-    except _BROKEN_ARCHIVE as error:
-        raise RequestError(f"{path} is cut short or damaged: {_one_line(error)}") from error
-    missing = [name for name in CIFAR_MEMBERS if name not in batches]
-    if missing:
-        raise RequestError(f"{path} lacks {', '.join(missing)}")
-    *train, test = (batches[name] for name in CIFAR_MEMBERS)
-    return Source(
-        features=np.concatenate([pixels for pixels, _ in train]),
-        labels=np.concatenate([labels for _, labels in train]),
-        test_features=test[0],
-        test_labels=test[1],
-        classes=THINGS,
-        scale=255.0,
-    )
-
-
-def _unpickle_batch(content: bytes) -> tuple[Bytes, Labels]:
-    batch = pickle.load(io.BytesIO(content), encoding="bytes")
-    return batch[b"data"], np.asarray(batch[b"labels"], dtype=np.int64)
-
-
-def _load_idx(folder: str, classes: tuple[str, ...], number: int, data_dir: Path | None) -> Source:
+def load_idx(folder: str, classes: tuple[str, ...], number: int, data_dir: Path | None) -> Source:
+    """The four files of a folder or, where they are not all there, OpenML's data set of this number."""
     place = find(folder, IDX_FILES, data_dir)
     if place is None:
-        return _openml_images(from_openml(number, folder, IDX_FILES, data_dir), classes, 10_000)
+        return openml_images(from_openml(number, folder, IDX_FILES, data_dir), classes, 10_000)
     features, labels = _read_idx_pair(place / IDX_FILES[0], place / IDX_FILES[1])
     test_features, test_labels = _read_idx_pair(place / IDX_FILES[2], place / IDX_FILES[3])
     if features.shape[1] != test_features.shape[1]:
@@ -152,7 +75,7 @@ def _read_idx_pair(images: Path, names: Path) -> tuple[Bytes, Labels]:
     return pixels.reshape(len(pixels), -1), labels
 
 
-def _openml_images(bunch: Any, classes: tuple[str, ...], test_count: int) -> Source:
+def openml_images(bunch: Any, classes: tuple[str, ...], test_count: int) -> Source:
     """OpenML keeps the original order, training examples first; last examples that lack a class belie it."""
     features = np.asarray(bunch.data).astype(np.uint8)
     labels = np.asarray(bunch.target).astype(np.int64)
@@ -166,5 +89,5 @@ def _openml_images(bunch: Any, classes: tuple[str, ...], test_count: int) -> Sou
     )  # fmt: skip
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -14,16 +14,18 @@ import io
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.csvtable import SEPARATORS, as_number
+from p2p_labeldp.data.csvtable import SEPARATORS, as_number, parse_table
+from p2p_labeldp.data.dataset import compact
 from p2p_labeldp.data.tabular import MOST_CATEGORIES
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema
+from p2p_labeldp.scenario.schema import MISSING, Category, Column, Number, Schema, as_toml
 
 MISSING_WORDS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "-", ".", "unknown")
 MOST_CLASSES = 20
@@ -72,8 +74,8 @@ class Proposal:
             f"# Everyone gets it. List every class that there may be: those of fewer than {FEW} rows are left to you.",
         ]
         lines += [f"# Look at this: {warning}" for warning in self.open_warnings]
-        lines += ["", "[data]", 'name = "csv"', f"path = {_quoted(path)}"]
-        lines += [f"label_column = {_quoted(self.label)}", "", *self.schema.to_toml()]
+        lines += ["", "[data]", 'name = "csv"', f"path = {as_toml(path)}"]
+        lines += [f"label_column = {as_toml(self.label)}", "", *self.schema.to_toml()]
         return "\n".join(lines) + "\n"
 
 
@@ -86,7 +88,10 @@ def propose(path: Path, label: str = "") -> Proposal:
     if separator != ",":
         shown = {"\t": "a tab"}.get(separator, f"{separator!r}")
         warnings.append(f"values are separated by {shown}: the schema says so (separator)")
-    header, rows = _table(path, text, separator)
+    table = parse_table(path, io.StringIO(text, newline=""), separator)
+    header, rows = table.header, table.rows
+    if len(header) < 2:
+        raise RequestError(f"{path} has one column; a label and something to tell it by are needed")
     columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
     label = _label(path, header, label, warnings)
     missing = _missing({name: values for name, values in columns.items() if name != label}, warnings)
@@ -146,28 +151,7 @@ def _separator(text: str) -> str:
     return best
 
 
-def _table(path: Path, text: str, separator: str) -> tuple[list[str], list[list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        rows = []
-        for row in reader:
-            if row and len(row) != len(header):
-                raise RequestError(f"{path} line {reader.line_num} has {len(row)} fields, not {len(header)}")
-            if row:
-                rows.append([value.strip() for value in row])
-    except csv.Error as error:
-        raise RequestError(f"{path} cannot be read as CSV: {error}") from None
-    if len(header) < 2 or any(not name or as_number(name) is not None for name in header):
-        raise RequestError(f"{path} needs a header: its first line must name every column, and numbers are no names")
-    if len({*header}) < len(header):
-        raise RequestError(f"{path} has two columns of one name")
-    if not rows:
-        raise RequestError(f"{path} has no rows")
-    return header, rows
-
-
-def _label(path: Path, header: list[str], label: str, warnings: list[str]) -> str:
+def _label(path: Path, header: Sequence[str], label: str, warnings: list[str]) -> str:
     if label:
         if label not in header:
             raise RequestError(f"--label {label}: {path} has the columns {', '.join(header)}")
@@ -294,24 +278,19 @@ def _category(name: str, present: list[str], missing: bool, warnings: list[str])
 
 def _tells(name: str, values: list[str], labels: list[str], warnings: list[str]) -> None:
     """Warn where a column by itself tells nearly everyone's label, which the commonest label does not."""
-    coded = _codes(labels)
+    coded = compact(np.array(labels))
     base = np.bincount(coded).max() / len(labels)
     found = [as_number(value) for value in values]
     if 2 * sum(number is not None for number in found) > len(values):
         numbers = np.array([math.nan if number is None else number for number in found])
         told = max(_by_bins(_quantiles(numbers), coded), _by_one_limit(numbers, coded))
     else:
-        told = _by_bins(_codes(values), coded)
+        told = _by_bins(compact(np.array(values)), coded)
     share = told / len(labels)
     if share >= TELLS and share > base + (1 - base) / 2:
         warnings.append(
             f"{name} alone tells {share:.1%} of the labels: is it the label in disguise, or known after it?"
         )
-
-
-def _codes(values: list[str]) -> Places:
-    place = {value: code for code, value in enumerate(dict.fromkeys(values))}
-    return np.array([place[value] for value in values])
 
 
 def _quantiles(numbers: NDArray[np.float64]) -> Places:
@@ -342,7 +321,3 @@ def _by_one_limit(numbers: NDArray[np.float64], labels: Places) -> int:
 
 def _few(names: list[str], what: str = "columns") -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more {what}" if len(names) > 5 else "")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -17,10 +17,10 @@ import numpy as np
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data import Dataset, load
-from p2p_labeldp.data.csvfile import locate
 from p2p_labeldp.data.csvtable import CsvTable, read_table
 from p2p_labeldp.data.dataset import Floats
 from p2p_labeldp.data.rows import Rows, write_arrays
+from p2p_labeldp.data.sets.csv import locate
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Scenario, replace
 from p2p_labeldp.scenario.entries import Sybils

@@ -29,12 +29,12 @@ from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.experiments.games import Game, play_each
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.privacy import RECORDS, Parameters, View, account
+from p2p_labeldp.privacy import RECORDS, View, account
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, colluders_by_size, worst_of
 from p2p_labeldp.runs.results import learned
 from p2p_labeldp.runs.summary import Attack, Rate
-from p2p_labeldp.scenario import EXCHANGES, Network, Scenario, entries
+from p2p_labeldp.scenario import EXCHANGES, Network, entries
 from p2p_labeldp.streams import Purpose, stream
 
 TRIALS = 20_000  # of a game on arrays: a fraction of a second for clusters of a hundred
@@ -45,113 +45,74 @@ OPTIMAL, SIMPLE = "likelihood_ratio", ("majority", "face_value")
 Row = dict[str, Any]  # fields of an Attack
 
 
-@dataclasses.dataclass(frozen=True)
-class Context:
-    """A finished run, as far as its adversaries matter."""
-
-    executed: Executed
-
-    @property
-    def scenario(self) -> Scenario:
-        return self.executed.resolved.scenario
-
-    @property
-    def parameters(self) -> Parameters:
-        return self.executed.resolved.plan.parameters
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.executed.outcome
-
-    @property
-    def labels(self) -> Labels:
-        return self.executed.dataset.labels
-
-    @property
-    def parts(self) -> tuple[Assignment, ...]:
-        return self.executed.assignments
-
-    @property
-    def seed(self) -> int:
-        return self.scenario.coins.seed
-
-    def cluster(self, user: int) -> Labels:
-        return np.flatnonzero(self.outcome.clusters == self.outcome.clusters[user])
-
-    def accuracy(self, outcome: Outcome) -> float | None:
-        """Of the model that would be learned from another outcome."""
-        return learned(self.executed.resolved, self.executed.dataset, outcome).accuracy
-
-
 def measure_attacks(executed: Executed) -> tuple[Attack, ...]:
     """A row for every adversary of a run."""
-    context = Context(executed)
     return tuple(
-        Attack(number=part.number, kind=part.entry.name, members=len(part.members), **_measured(context, part))
+        Attack(number=part.number, kind=part.entry.name, members=len(part.members), **_measured(executed, part))
         for part in executed.assignments
     )
 
 
-def _measured(context: Context, part: Assignment) -> Row:
+def _measured(run: Executed, part: Assignment) -> Row:
     entry = part.entry
-    if part.victim is not None and part.victim in context.executed.silent:
+    if part.victim is not None and part.victim in run.silent:
         return {"note": f"user {part.victim} abstained: there is nothing of hers to see"}
     record = adversary_of(entry)
     measured, view = record.measured(entry), record.view(entry)
     if measured is Measured.PUSHED:
-        return _pushed(context, part)
+        return _pushed(run, part)
     if measured is Measured.PLAYED:
-        return _active(context, part)
+        return _active(run, part)
     if measured is Measured.WATCHED:
-        return _watched(context, part, view) if view is not None else {"note": "sees no label and no report"}
-    missing = len(context.outcome.missing)
-    refused = context.outcome.messages.get("refusal", 0)
+        return _watched(run, part, view) if view is not None else {"note": "sees no label and no report"}
+    missing = len(run.outcome.missing)
+    refused = run.outcome.messages.get("refusal", 0)
     return {"note": f"changes what is said; {missing} users missed something, {refused} messages were refused"}
 
 
-def _watched(context: Context, part: Assignment, view: View) -> Row:
+def _watched(run: Executed, part: Assignment, view: View) -> Row:
     """The game of a view, in the cluster that it tells most about."""
     if view == View.COALITION:
-        size, colluders = _worst_coalition(context, part)
-        return _passive(context, part, view, size, colluders)
+        size, colluders = _worst_coalition(run, part)
+        return _passive(run, part, view, size, colluders)
     if part.victim is not None:
-        return _passive(context, part, view, len(context.cluster(part.victim)))
+        return _passive(run, part, view, len(run.cluster_of(part.victim)))
     # Nobody is asked in a cluster of one, and on the wire there is nothing of it to see but its reports.
     least = 1 if RECORDS[view].reports else 2
-    return _passive(context, part, view, _smallest(context, least))
+    return _passive(run, part, view, _smallest(run, least))
 
 
-def _sizes(context: Context) -> Labels:
-    clusters = context.outcome.clusters
+def _sizes(run: Executed) -> Labels:
+    clusters = run.outcome.clusters
     return np.bincount(clusters[clusters >= 0])
 
 
-def _smallest(context: Context, least: int = 1) -> int:
-    sizes = _sizes(context)
-    return int(min(sizes[sizes >= max(least, context.parameters.minimum_size)], default=0))
+def _smallest(run: Executed, least: int = 1) -> int:
+    sizes = _sizes(run)
+    return int(min(sizes[sizes >= max(least, run.parameters.minimum_size)], default=0))
 
 
-def _worst_coalition(context: Context, part: Assignment) -> tuple[int, int]:
+def _worst_coalition(run: Executed, part: Assignment) -> tuple[int, int]:
     """Size and colluders of the victim's cluster or, of all with both colluders and others, of the one that the table
     of guarantees calls the worst; 0 where there is none."""
-    clusters, parameters = context.outcome.clusters, context.parameters
+    clusters, parameters = run.outcome.clusters, run.parameters
     if part.victim is not None:
-        users = context.cluster(part.victim) if clusters[part.victim] >= 0 else np.empty(0, dtype=np.int64)
+        users = run.cluster_of(part.victim) if clusters[part.victim] >= 0 else np.empty(0, dtype=np.int64)
         return len(users), min(max(0, len(users) - 1), int(np.isin(users, part.members).sum()))
     pooled = colluders_by_size(clusters, part.members, cluster_sizes(clusters, parameters))
     exposed = {size: colluders for size, colluders in pooled.items() if colluders}
-    found = Circumstances(dict.fromkeys(exposed, 0), context.executed.resolved.delta, colluders=exposed)
+    found = Circumstances(dict.fromkeys(exposed, 0), run.resolved.delta, colluders=exposed)
     worst = worst_of(View.COALITION, parameters, found)
     return worst.cluster_size or 0, worst.colluders or 0
 
 
-def _passive(context: Context, part: Assignment, view: View, size: int, colluders: int = 0) -> Row:
-    if size < max(1, context.parameters.minimum_size):
+def _passive(run: Executed, part: Assignment, view: View, size: int, colluders: int = 0) -> Row:
+    if size < max(1, run.parameters.minimum_size):
         return {"note": "there is nobody to see: all abstained, or none shares a cluster with them"}
-    parameters = dataclasses.replace(context.parameters, minimum_size=1)
+    parameters = dataclasses.replace(run.parameters, minimum_size=1)
     users = 400_000 if EXCHANGES[parameters.exchange].relayed else 4_000_000  # who relays is worked out user by user
     trials = min(TRIALS, max(FEWEST, users // size))
-    game = Game(view, size, parameters, trials, context.seed, colluders)
+    game = Game(view, size, parameters, trials, run.scenario.coins.seed, colluders)
     others = (*SIMPLE, *(attack.name for attack in adversary_of(part.entry).attacks))
     results = play_each(game, (OPTIMAL, *others))
     row = _row(results[OPTIMAL], size, (results[name] for name in others))
@@ -159,28 +120,28 @@ def _passive(context: Context, part: Assignment, view: View, size: int, colluder
     return row | ({"colluders": colluders} if view == View.COALITION else {})
 
 
-def _active(context: Context, part: Assignment) -> Row:
+def _active(run: Executed, part: Assignment) -> Row:
     """A game of actors on copies of the victim's cluster."""
     victim = part.victim
     assert victim is not None
-    users = context.cluster(victim)
+    users = run.cluster_of(victim)
     if getattr(part.entry, "way", "") == "inconsistent":
         users = np.array(sorted({victim, *part.members}), dtype=np.int64)  # what she was told
     size = len(users)
     place_of = {user: place for place, user in enumerate(users.tolist())}
     trials = min(MOST, max(FEWEST, MOST_USERS // size))
-    labels = np.tile(context.labels[users], (trials, 1))
-    positive = stream(context.seed, Purpose.GAME).random(trials) < 0.5
+    labels = np.tile(run.dataset.labels[users], (trials, 1))
+    positive = stream(run.scenario.coins.seed, Purpose.GAME).random(trials) < 0.5
     labels[:, place_of[victim]] = positive
     own = [place_of[member] for member in part.members if member in place_of]
-    view = _played(context, part, labels, place_of)
+    view = _played(run, part, labels, place_of)
     seen = view(own)
     results = {}
-    buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in context.parts)
+    buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in run.assignments)
     names = ("averaging", OPTIMAL) if buggy else (OPTIMAL, "averaging")
-    local = account(View.AUDITOR, context.parameters.flips_alone, cluster_size=1)
+    local = account(View.AUDITOR, run.parameters.flips_alone, cluster_size=1)
     bounds = None if buggy else Bounds(local, 0.5)
-    ties = stream(context.seed, Purpose.GAME, 1).random(trials)
+    ties = stream(run.scenario.coins.seed, Purpose.GAME, 1).random(trials)
     for name in names:
         attack = ATTACKS[name]
         scores = [attack(seen.within(trial), trial * size + place_of[victim]) for trial in range(trials)]
@@ -191,37 +152,37 @@ def _active(context: Context, part: Assignment) -> Row:
     return row
 
 
-def _played(context: Context, part: Assignment, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
+def _played(run: Executed, part: Assignment, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
     """Run all copies at once; the view of the coalition whose members have the given places."""
     trials, size = labels.shape
-    parameters = dataclasses.replace(context.parameters, minimum_size=1)
-    plan = dataclasses.replace(context.executed.resolved.plan, parameters=parameters)
+    parameters = dataclasses.replace(run.parameters, minimum_size=1)
+    plan = dataclasses.replace(run.resolved.plan, parameters=parameters)
     clusters = np.repeat(np.arange(trials), size)
     everyone = labels.ravel()
     population = Population(np.zeros((len(everyone), 1), dtype=np.float32), everyone, lambda ids, _: clusters[ids])
-    coins = SeededCoins(context.seed)
+    coins = SeededCoins(run.scenario.coins.seed)
     folder = tempfile.TemporaryDirectory()
     path = Path(folder.name) / "trace.msgpack"
     with path.open("wb") as file:
         simulation = Simulation(
-            population, plan, coins, Network(), hosting="cluster", seed=context.seed, write=file.write
+            population, plan, coins, Network(), hosting="cluster", seed=run.scenario.coins.seed, write=file.write
         )
         # Copies have no features, so that nothing of their assignment could be checked: she took part in the run.
-        simulation.host.one_answer = context.scenario.defences.one_answer
+        simulation.host.one_answer = run.scenario.defences.one_answer
         for start in range(0, len(everyone), size):
 
             def moved(victim: int, start: int = start) -> int:
                 return start + place_of.get(victim, 0)
 
-            for other in context.parts:
+            for other in run.assignments:
                 entry = other.entry
                 if isinstance(entry, entries.Liars) and entry.cluster != entries.NOBODY:
-                    if entry.cluster != context.outcome.clusters[part.victim or 0]:
+                    if entry.cluster != run.outcome.clusters[part.victim or 0]:
                         continue
                     entry = dataclasses.replace(entry, cluster=entries.NOBODY)  # copies have numbers of their own
                 for place in (place_of[member] for member in other.members if member in place_of):
                     honest = simulation.users[start + place]
-                    simulation.users[start + place] = replaced(simulation, context.scenario, entry, honest, moved)
+                    simulation.users[start + place] = replaced(simulation, run.scenario, entry, honest, moved)
         simulation.run()
 
     def view(own: list[int]) -> Any:
@@ -265,11 +226,11 @@ def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
     }
 
 
-def _pushed(context: Context, part: Assignment) -> Row:
+def _pushed(run: Executed, part: Assignment) -> Row:
     """The pushed label's share in the clusters of liars, with and without them, and what the model loses."""
-    entry, honest = part.entry, context.executed.again()
+    entry, honest = part.entry, run.again()
     label, only = getattr(entry, "label", 0), getattr(entry, "cluster", entries.NOBODY)
-    clusters = context.outcome.clusters
+    clusters = run.outcome.clusters
     touched = np.unique(clusters[np.array(part.members, dtype=np.int64)])
     if only != entries.NOBODY:
         touched = touched[touched == only]
@@ -283,7 +244,7 @@ def _pushed(context: Context, part: Assignment) -> Row:
     return {
         "pushes": True,
         "pushed_label": label if getattr(entry, "lie", "label") == "label" else None,
-        "share": share(context.outcome),
+        "share": share(run.outcome),
         "honest_share": share(honest),
-        "honest_accuracy": context.accuracy(honest),
+        "honest_accuracy": learned(run.resolved, run.dataset, honest).accuracy,
     }

@@ -15,7 +15,6 @@ the epsilon that it names, as ``as_printed:tau=0.01``: the mechanism ``centraliz
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -219,8 +218,3 @@ def _point(row: Mapping[str, Any], count: int) -> Point:
         purity=row["purity"],
         users=row["users"],
     )
-
-
-def point_table(found: Iterable[Point]) -> list[dict[str, Any]]:
-    """Plain values, for a CSV file."""
-    return [dataclasses.asdict(point) for point in found]

@@ -25,16 +25,14 @@ from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
 from p2p_labeldp.audit.epsilon import CONFIDENCE, Floats, LowerBound, Sampler, lower_bound
-from p2p_labeldp.data import load
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.games import VICTIM, Game
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.plan import default_delta
 from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account_clusters
 from p2p_labeldp.protocol.parameters import parameters_of
-from p2p_labeldp.runs.clusters import ClusterPlan
-from p2p_labeldp.runs.guarantees import COLLUDERS, cluster_sizes
-from p2p_labeldp.runs.run import resolve_for
+from p2p_labeldp.runs.guarantees import COLLUDERS
+from p2p_labeldp.runs.run import foreseen
 from p2p_labeldp.runs.summary import read_summary
 from p2p_labeldp.scenario import Scenario, load_scenario
 
@@ -192,12 +190,8 @@ def setting_of_scenario(
 ) -> Setting:
     """The worst of the clusters that a scenario makes."""
     _require_known(scenario, view, "this scenario")
-    dataset = load(scenario.data, scenario.data_seed, data_dir)
-    users = len(dataset.labels)
-    clusters = ClusterPlan(scenario, users, dataset.given_clusters)
-    resolved = resolve_for(scenario, dataset, clusters)
+    resolved, sizes = foreseen(scenario, data_dir)
     parameters = resolved.plan.parameters
-    sizes = cluster_sizes(clusters(np.arange(users), dataset.features), parameters)
     if not sizes:
         raise RequestError(f"clusters.minimum_size = {parameters.minimum_size}: every cluster is smaller")
     chosen = resolved.delta if delta is None else delta

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from p2p_labeldp.data import load
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import View
-from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import Progress
-from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_account, cluster_sizes, guarantees
-from p2p_labeldp.runs.run import resolve_for
+from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_account, guarantees
+from p2p_labeldp.runs.run import foreseen
 from p2p_labeldp.runs.summary import Curve
 from p2p_labeldp.scenario import Scenario
 
@@ -41,13 +37,10 @@ def threats(
     """Load the data, cluster the users, and account for every view."""
     tell = progress or (lambda stage, done, total: None)
     tell("data", 0, 0)
-    dataset = load(scenario.data, scenario.data_seed, data_dir)
-    clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
     if scenario.mechanism.kind != "peer_to_peer":
         raise RequestError(f"mechanism.kind = {scenario.mechanism.kind}: threats are those of peer_to_peer")
-    resolved = resolve_for(scenario, dataset, clusters)
+    resolved, sizes = foreseen(scenario, data_dir)
     parameters = resolved.plan.parameters
-    sizes = cluster_sizes(clusters(np.arange(len(dataset.labels)), dataset.features), parameters)
     if not sizes:
         raise RequestError(
             f"clusters.minimum_size = {parameters.minimum_size}: every cluster is smaller, so that everyone abstains"

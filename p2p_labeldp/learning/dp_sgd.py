@@ -25,7 +25,7 @@ normal variate; the guarantee is that of real arithmetic.
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel
+from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, as_chances
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.dp_sgd import Steps
 from p2p_labeldp.threads import one_thread
@@ -81,9 +81,7 @@ def clipped_sum(
         examples = features[part].astype(np.float64)
         residual = examples @ weights[:-1]
         residual += weights[-1]
-        residual -= residual.max(axis=1, keepdims=True)
-        np.exp(residual, out=residual)
-        residual /= residual.sum(axis=1, keepdims=True)
+        as_chances(residual)
         residual[np.arange(len(part)), labels[part]] -= 1.0
         squares = np.einsum("ij,ij->i", residual, residual) * (np.einsum("ij,ij->i", examples, examples) + 1.0)
         # An example whose gradient is 0 needs no clipping, and must not be divided by.

@@ -25,15 +25,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
+from p2p_labeldp.data.clusters import weighted_sums
 from p2p_labeldp.learning.targets import Targets
 from p2p_labeldp.threads import one_thread
 
 Doubles = NDArray[np.float64]
 
-_ROWS_AT_ONCE = 65_536
 _STRENGTHS = 10.0 ** np.arange(-5, 3)  # of the ridge, times the features' largest variance
 
 
@@ -49,7 +48,7 @@ def trimmed_reports(
     if cut == 0:
         return targets
     mass: Doubles = np.bincount(place, weights).astype(np.float64)
-    shares, centres = (_weighted_sums(rows, weights, place) / mass[:, None] for rows in (targets, features))
+    shares, centres = (weighted_sums(rows, weights, place, len(ids)) / mass[:, None] for rows in (targets, features))
     with one_thread():
         allowed = _within(shares, leftovers(shares, centres, mass), cut)
     kept = np.divide(np.minimum(shares, allowed), shares, out=np.ones_like(shares), where=shares > 0)
@@ -95,16 +94,3 @@ def _within(shares: Doubles, left: Doubles, cut: int) -> Doubles:
     allowed = np.clip(shares - excess * left, 0.0, None)
     found: Doubles = np.where(excess > 0, allowed / allowed.sum(axis=1, keepdims=True), shares)
     return found
-
-
-def _weighted_sums(rows: NDArray[np.floating], weights: Doubles, place: NDArray[np.intp]) -> Doubles:
-    """The sum of each cluster's rows, a block at a time since a copy in double precision may be large."""
-    sums = np.zeros((int(place.max()) + 1, rows.shape[1]))
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        indices = place[part]
-        belongs = scipy.sparse.csr_array(
-            (weights[part], indices, np.arange(len(indices) + 1)), shape=(len(indices), len(sums))
-        )
-        sums += np.asarray(belongs.T @ rows[part], dtype=np.float64)
-    return sums

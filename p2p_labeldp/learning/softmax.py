@@ -14,6 +14,8 @@ precision, everything summed over blocks in double.
 One thread, so that the model does not depend on the machine's number of cores.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
@@ -31,6 +33,14 @@ Matrix = NDArray[np.floating]
 _BLOCK_ENTRIES = 800_000
 
 
+def as_chances(logits: Doubles) -> Doubles:
+    """Rows of logits as probabilities, in their place."""
+    logits -= logits.max(axis=1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=1, keepdims=True)
+    return logits
+
+
 @dataclass(frozen=True, eq=False)
 class SoftmaxModel:
     """p(y|x) = softmax(weights x + bias); weights (K, d), bias (K,)."""
@@ -40,12 +50,15 @@ class SoftmaxModel:
     loss: float = math.nan
     iterations: int = 0
 
+    @classmethod
+    def of_one_label(cls, label: int, labels: int, features: int) -> SoftmaxModel:
+        """What is known where one label is all there is: that it is certain."""
+        bias = np.full(labels, -np.inf)
+        bias[label] = 0.0
+        return cls(np.zeros((labels, features)), bias)
+
     def predict_proba(self, features: Matrix) -> Doubles:
-        logits = self._logits(features)
-        logits -= logits.max(axis=1, keepdims=True)
-        np.exp(logits, out=logits)
-        logits /= logits.sum(axis=1, keepdims=True)
-        return logits
+        return as_chances(self._logits(features))
 
     def predict(self, features: Matrix) -> NDArray[np.int64]:
         """The most probable label, the lowest one of equals."""

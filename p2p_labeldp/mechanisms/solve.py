@@ -8,7 +8,7 @@ every other size is checked:
   cluster is the worst, proved.
 - learner: no such proof is known, so delta at the epsilon found is computed for every size, which is cheaper than
   an epsilon for each, up to the size from which the shuffled view, which sees more, is within it. A size
-  that exceeds the smallest one's epsilon is rare (``privacy.clusters`` has one) and is not overlooked.
+  that exceeds the smallest one's epsilon is rare (``privacy.account_clusters`` has one) and is not overlooked.
 """
 
 from __future__ import annotations

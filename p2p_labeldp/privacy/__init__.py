@@ -5,9 +5,8 @@ way, ``to_dp_accounting`` hands the learner's view to dp-accounting, ``paper`` h
 """
 
 from p2p_labeldp.privacy import paper
-from p2p_labeldp.privacy.account import Account, account
+from p2p_labeldp.privacy.account import Account, ClusterGuarantees, account, account_clusters
 from p2p_labeldp.privacy.calibrate import Calibration, calibrate, variance
-from p2p_labeldp.privacy.clusters import ClusterGuarantees, account_clusters
 from p2p_labeldp.privacy.export import to_dp_accounting
 from p2p_labeldp.privacy.guarantee import REPETITION, Guarantee, Method, Relation, read_guarantee, together
 from p2p_labeldp.privacy.parameters import Noise, Parameters

@@ -25,7 +25,7 @@ import numpy as np
 
 from p2p_labeldp.privacy.binomial import Draws, Floats, Window, log_pmf, mixed, pmf, window
 from p2p_labeldp.privacy.losses import Losses
-from p2p_labeldp.privacy.reports import exponential, received_window
+from p2p_labeldp.privacy.reports import exponential, leaving_out, received_window
 from p2p_labeldp.privacy.views import LocalNoise
 
 # What is cut, as a fraction of delta.
@@ -203,23 +203,14 @@ def _hull(windows: list[Window]) -> Window:
 def _summed(rows: list[_Row], where: Window) -> Iterator[tuple[int, Floats]]:
     """P(x, x_a) over a window of x_a, for each x from the largest down: one report after another is left out."""
     sent = _hull([row.sent for row in rows])
-    k = np.arange(where.low, where.high + 1, dtype=np.float64)
     possible = Window(where.low, min(where.high, sent.high))
-    both, arrive = np.zeros((len(rows), 2, k.size)), np.zeros((sent.width, len(rows)))
+    both, arrive = np.zeros((len(rows), 2, where.width)), np.zeros((sent.width, len(rows)))
     for place, row in enumerate(rows):
         both[place, :, : possible.width] = mixed(row.distribution, row.heads, row.size, sent.high, possible)
         arrive[row.sent.low - sent.low : row.sent.high - sent.low + 1, place] = row.arrive
-    current = both.reshape(len(rows), -1)
-    stays, moves = np.tile(k, 2), np.tile(k, 2)
-    # The first x_a of the second hypothesis does not belong to the last of the first.
-    moves[k.size] = 0.0
-    shifted = np.empty_like(current)
-    for count in range(sent.high, sent.low - 1, -1):
-        yield count, (arrive[count - sent.low] @ current).reshape(2, -1)
-        if count > sent.low:
-            np.multiply(current, moves / count, out=shifted)
-            current *= np.maximum(count - stays, 0.0) / count
-            current[:, :-1] += shifted[:, 1:]
+    flat = both.reshape(len(rows), -1)  # the same numbers, for a single product
+    for count in leaving_out(both, sent, where):
+        yield count, (arrive[count - sent.low] @ flat).reshape(2, -1)
 
 
 class _Once:

@@ -251,6 +251,13 @@ def _trimmed(distribution: Distribution, tail: float) -> Distribution:
     return Distribution(distribution.low + below, distribution.mass[below : distribution.mass.size - above])
 
 
+def with_victim(others: Floats, flip: float) -> tuple[Floats, Floats]:
+    """Noisy ones among the others and a victim who holds a zero, and one who holds a one; a row for each of theirs."""
+    edge = np.zeros((others.shape[0], 1))
+    without, one_more = np.hstack([others, edge]), np.hstack([edge, others])
+    return (1 - flip) * without + flip * one_more, flip * without + (1 - flip) * one_more
+
+
 def noisy_ones(first: int, last: int, others: int, flip: float, tail: float) -> Distribution:
     """Noisy ones among ``others`` users of whom n1 hold a one: a row for each n1 from first to last.
 

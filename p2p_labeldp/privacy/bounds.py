@@ -140,10 +140,10 @@ def _clones(bound: Bound, delta: float) -> Pairs:
         return fresh_mixture(parts, 0.0, noise, 3 * each, bound.fresh, each)
     known, seen = hidden_chance(n, bound.colluders, bound.at_once, delta)
     honest = n - bound.colluders
-    pairs = SampledClones(honest - known - 1, honest * bound.at_once, bound.theta / n, noise).pairs(each)
+    pairs = SampledClones(honest - known - 1, honest * bound.at_once, bound.theta / n, noise, each)
     if bound.fresh == 1:
         return MixturePairs([(1 - seen, pairs)], seen, noise)
-    return fresh_mixture(pairs.parts(), seen, noise, 3 * each, bound.fresh, each)
+    return fresh_mixture(pairs.parts, seen, noise, 3 * each, bound.fresh, each)
 
 
 @lru_cache(maxsize=3)

@@ -104,40 +104,26 @@ def coin_excess(fair: Floats, right: npt.NDArray[np.float64] | np.float64, epsil
     return excess
 
 
-@dataclass(frozen=True)
 class SampledClones:
-    """Reports about the victim and ``others`` users: each of ``trials`` carries a given user's label with ``rate``."""
+    """Reports about the victim and ``others`` users: each of ``trials`` carries a given user's label with ``rate``.
 
-    others: int
-    trials: int
-    rate: float
-    noise: LocalNoise
+    The one pair of the bound, as a mixture over groups of C.
+    """
 
-    def pairs(self, tail: float) -> "SampledClonePairs":
-        return SampledClonePairs(self, tail)
-
-
-class SampledClonePairs:
-    """The one pair of the bound, as a mixture over groups of C."""
-
-    def __init__(self, clones_seen: SampledClones, tail: float) -> None:
-        clones = Clones.variation_ratio(clones_seen.others, clones_seen.noise)
+    def __init__(self, others: int, trials: int, rate: float, noise: LocalNoise, tail: float) -> None:
+        clones = Clones.variation_ratio(others, noise)
         self._shuffled = clones.pairs(tail)
-        self._parts: list[tuple[float, Rows]] = []
+        self.parts: list[tuple[float, Rows]] = []
+        """Weights and pairs of the mixture; the weight that is left says nothing."""
         for weight, count in clones.groups(tail):
-            rate = min(1.0, clones_seen.rate * (count + 1))
-            reports = Reports(count, count + 1, clones_seen.trials, rate, 1 - clones.right, 0.5)
-            self._parts.append((weight, reports.rows(count // 2, count // 2, tail)))
-        self.missing = 3 * tail + sum(weight * rows.missing for weight, rows in self._parts)
-        self.rounding = max(rows.rounding for _, rows in self._parts)
+            reports = Reports(count, count + 1, trials, min(1.0, rate * (count + 1)), 1 - clones.right, 0.5)
+            self.parts.append((weight, reports.rows(count // 2, count // 2, tail)))
+        self.missing = 3 * tail + sum(weight * rows.missing for weight, rows in self.parts)
+        self.rounding = max(rows.rounding for _, rows in self.parts)
         self.looseness, self.coarseness = 1.0, math.inf
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         wanted = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-        sampled = sum(weight * rows.deltas(wanted) for weight, rows in self._parts) + self.missing
+        sampled = sum(weight * rows.deltas(wanted) for weight, rows in self.parts) + self.missing
         result: Floats = np.minimum(np.max(sampled, axis=0, keepdims=True), self._shuffled.deltas(wanted))
         return result
-
-    def parts(self) -> list[tuple[float, Rows]]:
-        """Weights and pairs of the mixture; the weight that is left says nothing."""
-        return self._parts

@@ -52,7 +52,7 @@ import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Draws, Floats, Window, log_pmf, mixed, pmf, window
 from p2p_labeldp.privacy.blanket import spread
-from p2p_labeldp.privacy.reports import exponential, received_window
+from p2p_labeldp.privacy.reports import exponential, leaving_out, received_window
 from p2p_labeldp.privacy.views import LocalNoise
 
 # What rounding m and j may change m and N - j by, relatively; epsilon changes by half of it at most.
@@ -306,22 +306,17 @@ def _summed(coins: npt.NDArray[np.int64], weights: Floats, arrive: Floats, sent:
         far = received_window(Window(sent.high, sent.high), ones / count, masses[None, :], tail)
         reach = max(reach, far.high - sent.high // 2)
     where = Window(max(0, sent.low // 2 - reach), min(sent.high, sent.high // 2 + reach))
-    k = np.arange(where.low, where.high + 1, dtype=np.float64)
-    current = np.empty((coins.size, k.size))
+    current = np.empty((coins.size, where.width))
     for place, count in enumerate(coins.tolist()):
         ones, masses = _fair(count - 1, tail)
         current[place] = mixed(masses[None, :], ones + 1, count, sent.high, where)[0]
     tables = np.zeros((2, weights.shape[1], sent.width, 2 * reach + 1))
     offsets = np.arange(-reach, reach + 1) - where.low
-    for x in range(sent.high, sent.low - 1, -1):
+    for x in leaving_out(current, sent, where):
         columns = (x + 1) // 2 + offsets
-        inside = (columns >= 0) & (columns < k.size)
+        inside = (columns >= 0) & (columns < where.width)
         band = current[:, columns[inside]]
         tables[:, :, x - sent.low, inside] = (weights * arrive[:, x - sent.low]) @ band
-        if x > sent.low:
-            shifted = current * (k / x)
-            current *= np.maximum(x - k, 0.0) / x
-            current[:, :-1] += shifted[:, 1:]
     return _Tables(sent.low, reach, tables[0], tables[1])
 
 

@@ -15,34 +15,24 @@ import numpy.typing as npt
 
 from p2p_labeldp.privacy.binomial import Floats
 from p2p_labeldp.privacy.losses import Losses, of_local, step_for
+from p2p_labeldp.privacy.pairs import Pairs
 from p2p_labeldp.privacy.views import LocalNoise
+from p2p_labeldp.privacy.worst import Family
 
 # Losses beyond this are counted as total; only reached when the local guarantee is infinite.
 _LARGEST = 60.0
 
 
-class WalkedPairs(Protocol):
+class WalkedPairs(Pairs, Protocol):
     """Pairs whose first row can be listed, outcome by outcome."""
-
-    missing: float
-    rounding: float
-    looseness: float
-    coarseness: float
-
-    def deltas(self, epsilons: npt.ArrayLike) -> Floats: ...
 
     def walk(self) -> Iterable[tuple[Floats, Floats]]: ...
 
 
-class WalkedFamily(Protocol):
-    @property
-    def others(self) -> int: ...
-
+class WalkedFamily(Family, Protocol):
     def rows(self, first: int, last: int, tail: float) -> WalkedPairs: ...
 
     def cover(self, blocks: Sequence[tuple[int, int]], tail: float) -> WalkedPairs: ...
-
-    def cost(self, rows: int) -> float: ...
 
 
 class Composed:

@@ -35,7 +35,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, noisy_ones
+from p2p_labeldp.privacy.binomial import Draws, Floats, Window, mixed, noisy_ones, with_victim
 
 # Mass of the smallest m counted as one m: moves delta by this relative amount at most (delta_m grows with m).
 _FEW = 1e-9
@@ -189,38 +189,19 @@ class Rows:
 
     def _sums(self, excess: Floats, weights: Floats) -> Floats:
         """sum over m of P(m) sum_k max(0, excess_m(k)), starting from the excess at the largest m."""
-        k = np.arange(self._received.low, self._received.high + 1, dtype=np.float64)
-        left = self._sent.high - k
-        shifted = np.empty_like(excess)
+        positive, ones = np.empty_like(excess), np.ones(excess.shape[1])
         total = np.zeros(excess.shape[0])
-        ones = np.ones(excess.shape[1])
-        for sent in range(self._sent.high, self._sent.low - 1, -1):
-            np.maximum(excess, 0.0, out=shifted)
-            total += weights[:, sent - self._sent.low] * (shifted @ ones)
-            if sent > self._sent.low:
-                np.multiply(excess, k / sent, out=shifted)
-                excess *= left / sent
-                excess[:, :-1] += shifted[:, 1:]
-                left -= 1
-                if left[-1] < 0:
-                    np.maximum(left, 0.0, out=left)
+        for sent in leaving_out(excess, self._sent, self._received):
+            np.maximum(excess, 0.0, out=positive)
+            total += weights[:, sent - self._sent.low] * (positive @ ones)
         return total
 
     def walk(self) -> Iterator[tuple[Floats, Floats]]:
         """P and P' of the first row over the k kept, weighted with P(m), for each m from the largest down."""
-        k = np.arange(self._received.low, self._received.high + 1, dtype=np.float64)
-        left = self._sent.high - k
         current = np.array([self._zero[0], self._one[0]])
-        for sent in range(self._sent.high, self._sent.low - 1, -1):
+        for sent in leaving_out(current, self._sent, self._received):
             weighted = self._weights[0, sent - self._sent.low] * current
             yield weighted[0], weighted[1]
-            if sent > self._sent.low:
-                shifted = current * (k / sent)
-                current *= left / sent
-                current[:, :-1] += shifted[:, 1:]
-                left -= 1
-                if left[-1] < 0:
-                    np.maximum(left, 0.0, out=left)
 
     @cached_property
     def table(self) -> tuple[Floats, Floats]:
@@ -229,15 +210,28 @@ class Rows:
         return np.array([zero for zero, _ in rows]), np.array([one for _, one in rows])
 
 
+def leaving_out(current: Floats, sent: Window, received: Window) -> Iterator[int]:
+    """Turn masses over k, the last axis, at the largest m into those at each smaller m, in place; gives every m."""
+    k = np.arange(received.low, received.high + 1, dtype=np.float64)
+    left = np.maximum(sent.high - k, 0.0)
+    shifted = np.empty_like(current)
+    for many in range(sent.high, sent.low - 1, -1):
+        yield many
+        if many > sent.low:
+            np.multiply(current, k / many, out=shifted)
+            current *= left / many
+            current[..., :-1] += shifted[..., 1:]
+            left -= 1
+            if left[-1] < 0:
+                np.maximum(left, 0.0, out=left)
+
+
 class _Unknown:
     """Distributions of the ones among ``size`` labels, the victim's zero or one included: a row for each n1."""
 
     def __init__(self, reports: Reports, first: int, last: int, tail: float) -> None:
         distribution = noisy_ones(first, last, reports.others, reports.others_alpha, tail)
-        edge = np.zeros((distribution.mass.shape[0], 1))
-        without, victim = np.hstack([distribution.mass, edge]), np.hstack([edge, distribution.mass])
-        self.zero = (1 - reports.alpha) * without + reports.alpha * victim
-        self.one = reports.alpha * without + (1 - reports.alpha) * victim
+        self.zero, self.one = with_victim(distribution.mass, reports.alpha)
         self.ones = np.arange(distribution.low, distribution.low + self.zero.shape[1]) + float(reports.known)
         self.size = reports.size
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from p2p_labeldp.privacy.binomial import Floats, noisy_ones
+from p2p_labeldp.privacy.binomial import Floats, noisy_ones, with_victim
 from p2p_labeldp.privacy.reports import exponential
 
 
@@ -54,26 +54,22 @@ class LabelRows:
     coarseness = 0.0
 
     def __init__(self, members: Sequence[tuple[Labels, int, int]], tail: float) -> None:
-        self._laws: list[tuple[Floats, Floats]] = []
+        self._pairs: list[tuple[Floats, Floats]] = []
         for labels, first, last in members:
             distribution = noisy_ones(first, last, labels.others, labels.others_alpha, tail)
-            edge = np.zeros((distribution.mass.shape[0], 1))
-            without, victim = np.hstack([distribution.mass, edge]), np.hstack([edge, distribution.mass])
-            zero = (1 - labels.alpha) * without + labels.alpha * victim
-            one = labels.alpha * without + (1 - labels.alpha) * victim
-            self._laws.append((zero, one))
+            self._pairs.append(with_victim(distribution.mass, labels.alpha))
         self.missing = 6 * tail
         self.rounding = 2e-14 - 2e-15 * math.log(tail) + 4e-18 * members[0][0].others
 
     def walk(self) -> Iterator[tuple[Floats, Floats]]:
         """The outcomes of the first row."""
-        zero, one = self._laws[0]
+        zero, one = self._pairs[0]
         yield zero[0], one[0]
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         factors = exponential(np.atleast_1d(epsilons)) * ((1 - self.rounding) / (1 + self.rounding))
         parts = []
-        for zero, one in self._laws:
+        for zero, one in self._pairs:
             part = np.empty((2, zero.shape[0], factors.size))
             for place, factor in enumerate(factors):
                 part[0, :, place] = np.maximum(one - factor * zero, 0.0).sum(axis=1)

@@ -80,14 +80,13 @@ def line_chart(
     up: Axis,
 ) -> Markup:
     """Curves over common axes."""
-    body_height = HEIGHT
-    bottom = TOP + body_height
+    bottom = TOP + HEIGHT
     xs = Scale(across.low, across.high, LEFT, WIDTH - RIGHT, across.log)
     columns = 2 if all(len(curve.name) * GLYPH < WIDTH / 2 - 56 for curve in curves) else 1
     top = bottom + 54 + STAGGER * (_tiers(xs, across) - 1)
     legend = _legend(curves, top, columns) if len(curves) > 1 else []
     ys = Scale(up.low, up.high, bottom, TOP, up.log)
-    parts = _grid(xs, ys, across.label, up.label, across)
+    parts = _grid(xs, ys, across, up.label)
     bottom += STAGGER * (_tiers(xs, across) - 1)
     for place, curve in enumerate(curves):
         parts += _curve(curve, place, xs, ys)
@@ -123,21 +122,21 @@ def _points(path: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{short(x)},{short(y)}" for x, y in path)
 
 
-def _grid(xs: Scale, ys: Scale, across: str, up: str, axis: Axis | None = None) -> list[Markup]:
+def _grid(xs: Scale, ys: Scale, across: Axis, up: str) -> list[Markup]:
     """Axes with round numbers, grid lines and their names with units."""
     parts = []
     for value, words in ys.ticks():
         y = ys(value)
         parts += [line(xs.start, y, xs.end, y, "grid"), text(xs.start - 6, y + 4.5, words, anchor="end")]
-    tiers = _tiers(xs, axis)
-    for place, (value, words) in enumerate(_marks(xs, axis)):
+    tiers = _tiers(xs, across)
+    for place, (value, words) in enumerate(_marks(xs, across)):
         x, low = xs(value), STAGGER * (place % tiers)
         half = len(words) * GLYPH / 2
         anchor = "end" if x + half > xs.end + RIGHT - 2 else "start" if tiers > 1 and x - half < 2 else "middle"
         parts += [line(x, ys.start, x, ys.start + 4 + low, "axis"), text(x, ys.start + 18 + low, words, anchor=anchor)]
     parts.append(line(xs.start, ys.start, xs.end, ys.start, "axis"))
     below = ys.start + 38 + STAGGER * (tiers - 1)
-    parts.append(text((xs.start + xs.end) / 2, below, across, anchor="middle", class_="name"))
+    parts.append(text((xs.start + xs.end) / 2, below, across.label, anchor="middle", class_="name"))
     middle = (ys.start + ys.end) / 2
     turned = element(
         "text", up, x=13.0, y=middle, transform=f"rotate(-90 13 {short(middle)})", text_anchor="middle", class_="name"
@@ -145,23 +144,23 @@ def _grid(xs: Scale, ys: Scale, across: str, up: str, axis: Axis | None = None) 
     return [*parts, turned]
 
 
-def _tiers(xs: Scale, axis: Axis | None) -> int:
+def _tiers(xs: Scale, axis: Axis) -> int:
     """On how many heights the names below an axis stand, so that long ones fit."""
-    if axis is None or not axis.names:
+    if not axis.names:
         return 1
     room = (xs.end - xs.start) / len(axis.names)
     longest = (max(map(len, axis.names)) + 1) * GLYPH
     return min(MOST_TIERS, len(axis.names), max(1, math.ceil(longest / room)))
 
 
-def _marks(xs: Scale, axis: Axis | None) -> list[tuple[float, str]]:
+def _marks(xs: Scale, axis: Axis) -> list[tuple[float, str]]:
     """What stands below an axis: names, the values asked for as far as they have room, or round numbers."""
-    if axis is not None and axis.names:
+    if axis.names:
         room = int((xs.end - xs.start) / len(axis.names) / GLYPH * _tiers(xs, axis))
         return [(float(place), clipped(words, max(3, room))) for place, words in enumerate(axis.names)]
     marks: list[tuple[float, str]] = []
     free = 0.0
-    for value in axis.at if axis is not None else ():
+    for value in axis.at:
         words = number(value)
         half = (len(words) + 1) * GLYPH / 2
         if xs(value) - half >= free:
@@ -310,7 +309,7 @@ def columns(
     high = max([*counts, level or 0.0]) or 1.0
     xs = Scale(edges[0], edges[-1], LEFT, WIDTH - RIGHT)
     ys = Scale(0.0, high * 1.04, bottom, TOP)
-    parts = _grid(xs, ys, across, up)
+    parts = _grid(xs, ys, Axis(across, edges[0], edges[-1]), up)
     gap = 1.0 if len(counts) < 60 else 0.0
     for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
         if count > 0:

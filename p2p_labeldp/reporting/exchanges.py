@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,20 +23,15 @@ MOST_CLUSTERS, MOST_USERS, MOST_MESSAGES = 16, 10, 120
 OTHERS = -100
 
 
-class Known(Protocol):
+@dataclass(frozen=True)
+class Known:
     """What must be known of a run besides its messages, be it over or not."""
 
-    @property
-    def scenario(self) -> Scenario: ...
-
-    @property
-    def classes(self) -> tuple[str, ...]: ...
-
-    @property
-    def true_labels(self) -> NDArray[np.int64] | None: ...
-
-    @property
-    def adversaries(self) -> Mapping[int, str]: ...
+    scenario: Scenario
+    classes: tuple[str, ...]
+    true_labels: NDArray[np.int64] | None
+    adversaries: Mapping[int, str]
+    """Users who take part in an attack, and what they are called."""
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,7 @@ def cluster_section(recorded: Recorded, traffic: Traffic | None) -> Section:
     else:
         figures.append(_overall(recorded, recorded.reports["label"]))
         if recorded.clusters is not None and recorded.true_labels is not None:
-            figures.append(
-                _by_cluster(recorded, recorded.clusters, recorded.true_labels, recorded.reports, MOST_CLUSTERS)
-            )
+            figures.append(_by_cluster(recorded, recorded.clusters, recorded.true_labels, recorded.reports))
     if figures:
         blocks.append(Row(figures))
     if summary.psi is not None:
@@ -68,11 +66,14 @@ def cluster_section(recorded: Recorded, traffic: Traffic | None) -> Section:
 
 def _sizes(recorded: Recorded, traffic: Traffic | None) -> dict[int, int] | None:
     if recorded.clusters is not None:
-        counts = np.bincount(recorded.clusters[recorded.clusters >= 0])
-        return {cluster: count for cluster, count in enumerate(counts.tolist()) if count}
+        return _counted(recorded.clusters)
     if traffic is not None and traffic.rosters:
         return {cluster: len(members) for cluster, members in traffic.rosters.items()}
     return None
+
+
+def _counted(clusters: NDArray[np.int64]) -> dict[int, int]:
+    return {cluster: count for cluster, count in enumerate(np.bincount(clusters[clusters >= 0]).tolist()) if count}
 
 
 def _size_figure(recorded: Recorded, sizes: dict[int, int]) -> Figure:
@@ -142,11 +143,10 @@ def _by_cluster(
     clusters: NDArray[np.int64],
     true_labels: NDArray[np.int64],
     reports: dict[str, NDArray[np.int64]],
-    most: int,
 ) -> Figure:
     """The commonest label of each cluster, before and after."""
-    sizes = {cluster: count for cluster, count in enumerate(np.bincount(clusters[clusters >= 0]).tolist()) if count}
-    chosen = sorted(chosen_clusters(sizes, most))
+    sizes = _counted(clusters)
+    chosen = sorted(chosen_clusters(sizes, MOST_CLUSTERS))
     home = clusters[reports["user"]]
     rows, cells = [], []
     for cluster in chosen:
@@ -176,8 +176,8 @@ def _by_cluster(
         "How well each cluster's own mix of labels survives: the commonest true label's share, and the same label's"
     )
     caption += " share among its reports."
-    if len(sizes) > most:
-        caption += f" {most} of {len(sizes):,} clusters: the smallest, the largest and others between."
+    if len(sizes) > MOST_CLUSTERS:
+        caption += f" {MOST_CLUSTERS} of {len(sizes):,} clusters: the smallest, the largest and others between."
     head = ("cluster", "users", "commonest label", "true share", "reported share")
     data = Table("Label shares by cluster", head, cells, frozenset({0, 1, 3, 4}))
     return Figure("Each cluster's commonest label (share)", chart, caption, data)

@@ -81,10 +81,10 @@ def exchange_section(recorded: Recorded, traffic: Traffic | None) -> Section | N
     """The space-time diagrams; nothing where there were no messages."""
     if traffic is None or not len(traffic):
         return None
-    found = exchanges(recorded, traffic)
+    found = exchanges(recorded.known, traffic)
     if not found:
         return None
-    panels = [(str(exchange.cluster), diagram(recorded, traffic, exchange)) for exchange in found]
+    panels = [(str(exchange.cluster), diagram(recorded.known, traffic, exchange)) for exchange in found]
     options = [
         (str(exchange.cluster), f"cluster {exchange.cluster}: {plural(exchange.size, 'user')}") for exchange in found
     ]

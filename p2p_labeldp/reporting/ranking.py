@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import scipy
@@ -21,7 +22,7 @@ import scipy
 from p2p_labeldp.experiments.compare import COUNT, EPSILON, Point, points
 from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.reporting.styles import style_of
-from p2p_labeldp.reporting.sweeps import CONFIDENCE, SHARES, Estimate, budget_note, estimate, show
+from p2p_labeldp.reporting.sweeps import CONFIDENCE, Estimate, budget_note, estimate, show, within_limits
 from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
 
 RANKED_BY = {"balanced_accuracy": 1, "accuracy": 1, "auc": 1, "log_loss": -1}
@@ -124,7 +125,7 @@ def _ranking(
         for setting in scored
         if epsilon and max(_point(row, scenario).spent for row in settings[setting]) > epsilon * SPENDS_MORE
     }
-    order = sorted(scored, key=lambda setting: (setting in over, -_mean(scores[setting].values()), setting))
+    order = sorted(scored, key=lambda setting: (setting in over, -fmean(scores[setting].values()), setting))
     ranked = [setting for setting in order if setting not in over]
     level = 1 - (1 - CONFIDENCE) / max(1, len(ranked) - 1)
     entries = []
@@ -152,22 +153,11 @@ def _ranking(
     )  # fmt: skip
 
 
-def _mean(values: Any) -> float:
-    known = list(values)
-    return math.fsum(known) / len(known)
-
-
 def _baseline(rows: Sequence[Mapping[str, Any]], name: str) -> Estimate | None:
     """Over trials: settings of one trial that share its split have the same."""
     by_trial = {(row["replicate"], row.get(name)): row.get(name) for row in rows}
-    return _within(name, estimate(by_trial.values()))
-
-
-def _within(name: str, known: Estimate | None) -> Estimate | None:
-    """A share's interval ends at 0 and 1."""
-    if known is None or known.low is None or known.high is None or name not in SHARES:
-        return known
-    return Estimate(known.mean, max(0.0, known.low), min(1.0, known.high), known.count)
+    known = estimate(by_trial.values())
+    return None if known is None else within_limits(name, known)
 
 
 def _entry(
@@ -182,7 +172,7 @@ def _entry(
 ) -> Entry:
     stated = [_point(row, scenario) for row in rows]
     kind = stated[0].kind
-    score = _within(metric, estimate(row.get(metric) for row in rows))
+    score = estimate(row.get(metric) for row in rows)
     assert score is not None, "what is ranked has a score"
     others = [key for key in found.keys if key != COUNT and not key.startswith("mechanism.")]
     named = dict(zip(found.keys, found.settings[setting], strict=True))
@@ -196,7 +186,7 @@ def _entry(
         spent=max(point.spent for point in stated),
         delta=max(point.delta for point in stated),
         trusts=style_of(kind).trusts,
-        score=score,
+        score=within_limits(metric, score),
         rank=rank,
         behind=behind,
         tied=rank == 1 or (behind is not None and behind.low is not None and behind.low <= 0),
@@ -208,7 +198,7 @@ def _behind(best: Mapping[int, float], mine: Mapping[int, float], level: float, 
     if paired:
         return estimate((best[trial] - mine[trial] for trial in best if trial in mine), level)
     a, b = list(best.values()), list(mine.values())
-    difference = _mean(a) - _mean(b)
+    difference = fmean(a) - fmean(b)
     if min(len(a), len(b)) < 2:
         return Estimate(difference, None, None, min(len(a), len(b)))
     parts = [_variance(values) / len(values) for values in (a, b)]
@@ -221,7 +211,7 @@ def _behind(best: Mapping[int, float], mine: Mapping[int, float], level: float, 
 
 
 def _variance(values: Sequence[float]) -> float:
-    mean = _mean(values)
+    mean = fmean(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 

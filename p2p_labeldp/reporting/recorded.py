@@ -25,6 +25,7 @@ from p2p_labeldp.audit.folder import (
     read_json,
 )
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.reporting.exchanges import Known
 from p2p_labeldp.runs.summary import Summary, read_summary
 from p2p_labeldp.scenario import Scenario, load_scenario
 
@@ -55,9 +56,10 @@ class Recorded:
         return self.summary.engine == "deployment"
 
     @property
-    def adversaries(self) -> dict[int, str]:
-        """Users who take part in an attack, and what they are called."""
-        return {user: entry.kind.replace("_", " ") for entry in self.summary.adversaries for user in entry.members}
+    def known(self) -> Known:
+        """What a diagram of its messages takes."""
+        wrong = {user: entry.kind.replace("_", " ") for entry in self.summary.adversaries for user in entry.members}
+        return Known(self.scenario, self.classes, self.true_labels, wrong)
 
     @property
     def trace(self) -> Path | None:

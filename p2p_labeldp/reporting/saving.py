@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.systems import put_in_place
 
 SUFFIXES: dict[str, dict[str, None]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 """The formats, and which of their metadata would differ from run to run."""
@@ -40,8 +41,6 @@ def save_both(figure: Any, stem: Path, *, dpi: int) -> list[Path]:
 def _save(figure: Any, path: Path, dpi: int) -> None:
     import matplotlib
 
-    temporary = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({"svg.hashsalt": "p2p-labeldp"}):
+    with put_in_place(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "p2p-labeldp"}):
         figure.savefig(temporary, format=path.suffix[1:], dpi=dpi, metadata=SUFFIXES[path.suffix])
-    temporary.replace(path)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import io
+import itertools
+import re
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +15,23 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Sweep, read_sweep
 from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting import words
-from p2p_labeldp.reporting.blocks import Page, Section, Table, Terms, Text
+from p2p_labeldp.reporting.blocks import Block, Code, Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.ranked import ranking_section
 from p2p_labeldp.reporting.sweep_charts import charts, shown_number, shown_up
-from p2p_labeldp.reporting.sweep_repeat import again
 from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, largest_stated, of_runs, show, show_deltas
 from p2p_labeldp.runs.stated import METHODS
 from p2p_labeldp.scenario import Scenario, documentation, parse_scenario
+from p2p_labeldp.scenario.schema import as_toml
 
 MOST_SETTINGS, MOST_FAILURES = 200, 50
 PAIRED = " All settings of one replicate have the same seed, and so the same split and the same coins."
+
+FILES = {
+    "sweep.csv": "one row for each replicate",
+    "sweep.parquet": "the same rows for programs",
+    "failures.csv": "replicates that failed, and why",
+    "sweep.jsonl": "the journal that all of it is made from",
+}
 
 
 def sweep_page(folder: Path) -> Page:
@@ -64,7 +75,7 @@ def _page(found: Sweep, scenario: Scenario) -> Page:
             charts(found),
             *([] if found.paired else [_settings(found)]),
             *([_failures(found)] if found.failures else []),
-            again(found),
+            _again(found),
             Section("glossary", "Glossary", [Terms(words.GLOSSARY)]),
         ],
         footer="Made by p2p-labeldp from the files of the sweep's folder alone.",
@@ -115,9 +126,7 @@ def _lead(found: Sweep, scenario: Scenario) -> list[str]:
 def _settings(found: Sweep) -> Section:
     shown = [name for name in ("accuracy", "accuracy_ratio") if name in found.metrics]
     views = _views(found)
-    rows: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(found.settings))}
-    for row in found.rows:
-        rows[row["setting"]].append(row)
+    rows = found.by_setting()
     cells = []
     for place in list(rows)[:MOST_SETTINGS]:
         means = [_mean(rows[place], name) for name in shown]
@@ -159,3 +168,50 @@ def _failures(found: Sweep) -> Section:
     head = ("setting", "replicate", *found.keys, "why")
     said = "The same command tries them again."
     return Section("failures", "What failed", [Table(f"Runs that failed{more}", head, rows), Text(said)])
+
+
+def _again(found: Sweep) -> Section:
+    """How to repeat it, or one run of it: commands for a shell, whatever the values are."""
+    blocks: list[Block] = [Text("With the scenario below as scenario.toml:")]
+    arguments = ["p2p-labeldp", "sweep", "scenario.toml"]
+    axes = [list(dict.fromkeys(values[place] for values in found.settings)) for place in range(len(found.keys))]
+    grid = list(itertools.product(*axes)) == list(found.settings)
+    if grid:
+        for key, values in zip(found.keys, axes, strict=True):
+            arguments += ["--vary", f"{key}={_line(map(_cell, values))}"]
+    else:
+        arguments += ["--settings", "settings.csv"]
+    how = ["--engine", found.engine]
+    how += ["--hosting", found.hosting] if found.hosting not in (None, "user") else []
+    paired = ["--paired"] if found.paired else []
+    blocks.append(Code("Command", shlex.join([*arguments, "--seeds", f"{found.seeds}", *paired, *how])))
+    if not grid:
+        lines = [_line(found.keys), *(_line(map(_cell, values)) for values in found.settings)]
+        blocks.append(Code("settings.csv", "\n".join([*lines, ""]), folded=True))
+    if found.rows and found.keys:
+        row = found.rows[0]
+        arguments = ["p2p-labeldp", "run", "scenario.toml", "--seed", f"{row['seed']}"]
+        for key in found.keys:
+            arguments += ["--set", f"{key}={_cell(row[key])}"] if row[key] is not None else []
+        blocks.append(Text("A single run of it, with the seed of its row; this is the first:"))
+        blocks.append(Code("A run", shlex.join([*arguments, *how])))
+    blocks.append(Code("The scenario that was varied", found.scenario, folded=True))
+    files = [(name, meaning) for name, meaning in FILES.items() if (found.folder / name).exists()]
+    blocks.append(Table("Files beside this page", ("file", "what it holds"), files))
+    return Section("repeat", "Repeat it", blocks)
+
+
+def _cell(value: Any) -> str:
+    """A value as ``--set`` reads it: a plain word as it is, any other text in TOML's quotes."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and re.fullmatch(r"[\w./+:@%-]+", value):
+        return value
+    return as_toml(value)
+
+
+def _line(cells: Iterable[str]) -> str:
+    """Cells as a line of CSV, which is how ``--vary`` and ``--settings`` take values apart."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()

@@ -122,6 +122,13 @@ def estimate(values: Iterable[float | None], confidence: float = CONFIDENCE) -> 
     return Estimate(mean, mean - half, mean + half, count)
 
 
+def within_limits(metric: str, known: Estimate) -> Estimate:
+    """Whatever the mean of a share is, it is a share: its interval ends at 0 and 1."""
+    if known.low is None or known.high is None or metric not in SHARES:
+        return known
+    return replace(known, low=max(0.0, known.low), high=min(1.0, known.high))
+
+
 def largest_stated(rows: Iterable[Mapping[str, Any]], view: str) -> Stated | None:
     """The largest epsilon of a view, and what it stands at; None where no row has one."""
     known = [row for row in rows if row.get(f"epsilon.{view}") is not None]
@@ -195,10 +202,7 @@ def _point(metric: str, values: list[Any]) -> Estimate:
     assert known is not None, "a point has a value"
     if is_guarantee(metric):
         return Estimate(max(map(float, values)), None, None, known.count)
-    if metric in SHARES and known.low is not None and known.high is not None:
-        # Whatever the mean is, it is a share: the interval ends at its limits.
-        return replace(known, low=max(0.0, known.low), high=min(1.0, known.high))
-    return known
+    return within_limits(metric, known)
 
 
 def numeric(values: Iterable[Any]) -> bool:

@@ -82,17 +82,29 @@ class Executed:
     record: WorkRecord | None = None
     """Who did how much of a run that was split."""
 
+    @property
+    def scenario(self) -> Scenario:
+        """As resolved."""
+        return self.resolved.scenario
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.resolved.plan.parameters
+
+    def cluster_of(self, user: int) -> NDArray[np.int64]:
+        """The users of her cluster."""
+        return np.flatnonzero(self.outcome.clusters == self.outcome.clusters[user])
+
     def again(self) -> Outcome:
         """The same run without any adversaries."""
         return run_vectorized(self.population, self.resolved.plan, self.coins, self.randomness(), self.prior_of)
 
     def prior_of(self, users: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """The learner's part of a mechanism with stages."""
-        plan, scenario = self.resolved.plan, self.resolved.scenario
-        return learned_prior(plan, scenario.learner, self.dataset.features, users, labels)
+        return learned_prior(self.resolved.plan, self.scenario.learner, self.dataset.features, users, labels)
 
     def randomness(self) -> Randomness:
-        return randomness_of(self.resolved.scenario.coins, Purpose.CURATOR)
+        return randomness_of(self.scenario.coins, Purpose.CURATOR)
 
 
 def refuse_split(scenario: Scenario, engine: str) -> None:
@@ -126,7 +138,6 @@ class Setting:
 
     engine: Engine
     hosting: str
-    clusters: ClusterPlan
     tell: Progress
     folder: RunFolder | None = None
     """Where a trace is written, as it happens."""
@@ -135,17 +146,20 @@ class Setting:
     observer: Observer | None = None
 
 
-def execute(resolved: Resolved, dataset: Dataset, setting: Setting) -> Executed:
+ByEngine = Callable[[Executed, ClusterPlan, Setting], Executed]
+"""How an engine runs an exchange that is all set up."""
+
+
+def execute(resolved: Resolved, dataset: Dataset, clusters: ClusterPlan, setting: Setting) -> Executed:
     """Run the exchange."""
     coins = make_coins(resolved.scenario.coins.source, resolved.scenario.coins.seed)
-    population = Population(dataset.features, dataset.labels, setting.clusters)
+    population = Population(dataset.features, dataset.labels, clusters)
     waiting = Executed(resolved, dataset, population, coins, Outcome(dataset.labels, []))
-    return RUNS[setting.engine](waiting, setting)
+    return RUNS[setting.engine](waiting, clusters, setting)
 
 
-def _by_actors(waiting: Executed, setting: Setting) -> Executed:
-    resolved, dataset = waiting.resolved, waiting.dataset
-    scenario, clusters = resolved.scenario, setting.clusters
+def _by_actors(waiting: Executed, clusters: ClusterPlan, setting: Setting) -> Executed:
+    resolved, dataset, scenario = waiting.resolved, waiting.dataset, waiting.scenario
     simulation = _simulation(waiting, setting)
     if scenario.defences.check_assignment:
         simulation.coordinator.centres = clusters.centres
@@ -164,10 +178,10 @@ def _by_actors(waiting: Executed, setting: Setting) -> Executed:
     return dataclasses.replace(waiting, outcome=outcome, assignments=assignments, silent=silent)
 
 
-def _on_arrays(run: OnArrays) -> Callable[[Executed, Setting], Executed]:
+def _on_arrays(run: OnArrays) -> ByEngine:
     """By an engine that sends no messages."""
 
-    def executed(waiting: Executed, setting: Setting) -> Executed:
+    def executed(waiting: Executed, clusters: ClusterPlan, setting: Setting) -> Executed:
         setting.tell("exchange", 0, 0)
         resolved, coins = waiting.resolved, waiting.coins
         faults = faults_of(resolved.scenario, len(waiting.dataset.labels))  # checked, though nothing can come of them
@@ -187,7 +201,7 @@ def _on_arrays(run: OnArrays) -> Callable[[Executed, Setting], Executed]:
     return executed
 
 
-RUNS: dict[Engine, Callable[[Executed, Setting], Executed]] = {
+RUNS: dict[Engine, ByEngine] = {
     Engine.ACTORS: _by_actors,
     Engine.VECTORIZED: _on_arrays(run_vectorized),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +13,9 @@ import numpy as np
 from p2p_labeldp.adversaries.install import present
 from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
-from p2p_labeldp.data import Dataset
+from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.engines.split import Workers
 from p2p_labeldp.errors import RunError
-from p2p_labeldp.learning import Model
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.execute import (
@@ -30,10 +29,10 @@ from p2p_labeldp.runs.execute import (
     workers_at,
 )
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.runs.guarantees import circumstances, guarantees, headline
+from p2p_labeldp.runs.guarantees import circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.persons import of_one_label, person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
-from p2p_labeldp.runs.results import counted, learned, quality, stated, write_results
+from p2p_labeldp.runs.results import Learned, counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
 from p2p_labeldp.runs.summary import Adversary, Attack, Summary, Worker
 from p2p_labeldp.scenario import ENGINES, Engine, Hosting, Scenario
@@ -76,56 +75,44 @@ def run(
     """
     check_engine(scenario, engine, hosting, dask)
     tell = progress or (lambda stage, done, total: None)
-    asked = _Asked(scenario.settled(), engine, hosting, data_dir, prepare, measure, tell, observer)
-    if out is None:
-        with workers_at(dask) as workers:
-            return _run(asked, None, workers)
-    folder = RunFolder(out, private=not scenario.ships)
+    folder = None if out is None else RunFolder(out, private=not scenario.ships)
     try:
-        with folder, workers_at(dask) as workers:
-            return _run(asked, folder, workers)
+        with folder or contextlib.nullcontext(), workers_at(dask) as workers:
+            setting = Setting(Engine(engine), hosting, tell, folder, workers, prepare, observer)
+            return _run(scenario.settled(), setting, data_dir, measure)
     except KeyboardInterrupt:
+        if folder is None:
+            raise
         raise RunError(f"interrupted {folder.how_far()}") from None
     except OSError as error:
+        if folder is None:
+            raise
         raise RunError(f"--out {out}: cannot be written: {error.strerror or error}; nothing was kept") from None
 
 
-@dataclass(frozen=True)
-class _Asked:
-    scenario: Scenario
-    engine: str
-    hosting: str
-    data_dir: Path | None
-    prepare: Prepare | None
-    measure: Measure | None
-    tell: Progress
-    observer: Observer | None
-
-
-def _run(asked: _Asked, folder: RunFolder | None, workers: Workers | None) -> Run:
+def _run(scenario: Scenario, setting: Setting, data_dir: Path | None, measure: Measure | None) -> Run:
     began = time.perf_counter()
-    scenario, tell = asked.scenario, asked.tell
-    if workers is not None and scenario.data.name == "crowd":
+    folder, tell = setting.folder, setting.tell
+    if setting.workers is not None and scenario.data.name == "crowd":
         from p2p_labeldp.runs.crowd import run_crowd
 
-        resolved, summary = run_crowd(scenario, workers, folder, tell)
+        resolved, summary = run_crowd(scenario, setting.workers, folder, tell)
         return Run(resolved.scenario, None, None, summary)
     tell("data", 0, 0)
-    known = shared(scenario, asked.data_dir)
+    known = shared(scenario, data_dir)
     dataset = known.dataset
     clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters, known)
     resolved = resolve_for(scenario, dataset, clusters)
     if folder is not None:
         folder.write_scenario(resolved.scenario)
-    setting = Setting(
-        Engine(asked.engine), asked.hosting, clusters, tell, folder, workers, asked.prepare, asked.observer
-    )
-    executed = execute(resolved, dataset, setting)
-    summary, model = _summary(asked, executed, known, clusters.merged, began, folder)
+    executed = execute(resolved, dataset, clusters, setting)
+    tell("learning", 0, 0)
+    fitted = learned(resolved, dataset, executed.outcome)
+    summary = _summary(executed, fitted, setting, known, clusters.merged, measure, began)
     if folder is not None:
         people = {"cluster": executed.outcome.clusters, "true_label": dataset.labels}
         folder.write_arrays(files.POPULATION, keep=True, **people)
-        write_results(folder, resolved.scenario, dataset, executed.outcome, summary, model)
+        write_results(folder, resolved.scenario, dataset, executed.outcome, summary, fitted.model)
     return Run(resolved.scenario, dataset, executed.outcome, summary, executed.assignments)
 
 
@@ -136,32 +123,41 @@ def resolve_for(scenario: Scenario, dataset: Dataset, clusters: ClusterPlan) -> 
     return resolve(scenario, labels=len(dataset.classes), users=users, sizes=sizes.tolist())
 
 
+def foreseen(scenario: Scenario, data_dir: Path | None) -> tuple[Resolved, dict[int, int]]:
+    """The scenario resolved for everyone, and the sizes of clusters that would take part: without any exchange."""
+    dataset = load(scenario.data, scenario.data_seed, data_dir)
+    users = len(dataset.labels)
+    clusters = ClusterPlan(scenario, users, dataset.given_clusters)
+    resolved = resolve_for(scenario, dataset, clusters)
+    everyone = clusters(np.arange(users), dataset.features)
+    return resolved, cluster_sizes(everyone, resolved.plan.parameters)
+
+
 def _summary(
-    asked: _Asked, executed: Executed, known: Shared, merged: int, began: float, folder: RunFolder | None
-) -> tuple[Summary, Model | None]:
-    resolved, dataset, outcome = executed.resolved, executed.dataset, executed.outcome
-    asked.tell("learning", 0, 0)
-    fitted = learned(resolved, dataset, outcome)
-    found = circumstances(
-        outcome,
-        resolved.plan.parameters,
-        resolved.delta,
-        executed.assignments,
-        replaced=asked.prepare is not None,
-    )
+    executed: Executed,
+    fitted: Learned,
+    setting: Setting,
+    known: Shared,
+    merged: int,
+    measure: Measure | None,
+    began: float,
+) -> Summary:
+    resolved, dataset, outcome, folder = executed.resolved, executed.dataset, executed.outcome, setting.folder
+    replaced = setting.prepare is not None
+    found = circumstances(outcome, executed.parameters, resolved.delta, executed.assignments, replaced=replaced)
     table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
-    if executed.assignments and asked.measure is not None:
-        asked.tell("attacks", 0, 0)
-        attacks = asked.measure(executed)
-    summary = Summary(
+    if executed.assignments and measure is not None:
+        setting.tell("attacks", 0, 0)
+        attacks = measure(executed)
+    return Summary(
         **stated(resolved, outcome.warnings),
         **counted(outcome, merged),
         labels=len(dataset.classes),
-        engine=Engine(asked.engine).value,
-        hosting=Hosting(asked.hosting) if ENGINES[Engine(asked.engine)].hosting else None,
+        engine=setting.engine.value,
+        hosting=Hosting(setting.hosting) if ENGINES[setting.engine].hosting else None,
         **fitted.stated(),
-        **known.baselines(resolved.scenario.learner),
+        **known.baselines(executed.scenario.learner),
         privacy=table,
         person_rows=dataset.person_rows,
         person_privacy=person_guarantees(table, of_one_label(resolved.plan, found), dataset.person_rows),
@@ -174,4 +170,3 @@ def _summary(
         seconds=round(time.perf_counter() - began, 3),
         out=str(folder.place) if folder is not None else None,
     )
-    return summary, fitted.model

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data import Clustering, Dataset, kmeans_clusters, load
-from p2p_labeldp.data.places import places, stamp
+from p2p_labeldp.data.sets import places, stamp
 from p2p_labeldp.learning import Metrics, baseline, measured, model_of, one_hot
 from p2p_labeldp.mechanisms.coins import SeededRandomness
 from p2p_labeldp.scenario import Learner, Scenario

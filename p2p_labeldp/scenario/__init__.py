@@ -7,19 +7,18 @@ declared in exactly one place. The scenario knows nothing of the other rooms: wh
 """
 
 from p2p_labeldp.scenario.engines import ENGINES, Engine, Hosting
-from p2p_labeldp.scenario.entries import ADVERSARIES, ARRAYS, FAULTS, Entry
+from p2p_labeldp.scenario.entries import ADVERSARIES, FAULTS, Entry
 from p2p_labeldp.scenario.exchanges import EXCHANGES, Exchange
 from p2p_labeldp.scenario.overriding import make_entry
 from p2p_labeldp.scenario.reading import (
     check_override,
     documentation,
     entry_documentation,
-    key_of,
     load_scenario,
     parse_scenario,
     replace,
 )
-from p2p_labeldp.scenario.rules import MAX_SEED, Address, Ids, Named, Number, OneOf, Switch, Text, Whole
+from p2p_labeldp.scenario.rules import MAX_SEED
 from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
@@ -35,16 +34,13 @@ from p2p_labeldp.scenario.sections import (
     Deployment,
     Examples,
     Learner,
-    Mechanism,
     Network,
-    Privacy,
     Reads,
 )
 from p2p_labeldp.scenario.whole import Scenario
 
 __all__ = [
     "ADVERSARIES",
-    "ARRAYS",
     "DATA_SETS",
     "ENGINES",
     "EXCHANGES",
@@ -55,7 +51,6 @@ __all__ = [
     "MODELS",
     "SECTIONS",
     "TARGETS",
-    "Address",
     "Clusters",
     "Coins",
     "Data",
@@ -66,24 +61,14 @@ __all__ = [
     "Examples",
     "Exchange",
     "Hosting",
-    "Ids",
     "Learner",
-    "Mechanism",
-    "Named",
     "Network",
-    "Number",
-    "OneOf",
-    "Privacy",
     "Reads",
     "Scenario",
     "Schema",
-    "Switch",
-    "Text",
-    "Whole",
     "check_override",
     "documentation",
     "entry_documentation",
-    "key_of",
     "load_scenario",
     "make_entry",
     "parse_scenario",

@@ -1,22 +1,26 @@
 """What plugins add to a scenario: names that a key may have, keys of their own, and where the records behind them are.
 
 The scenario knows nothing of the rooms that read it, so that a record is any object here; ``p2p_labeldp.plugins`` has
-checked it before it comes, and the room that asks for a name's record finds it by ``record_of``.
+checked it before it comes, and the room that asks for a name's record finds it by ``added``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from p2p_labeldp.scenario.entries import ADVERSARIES, Entry
-from p2p_labeldp.scenario.sections import DATA_SETS, MECHANISMS, MODELS, SECTIONS, Examples, Reads
+from p2p_labeldp.scenario.entries import ADVERSARIES
+from p2p_labeldp.scenario.sections import DATA_SETS, MECHANISMS, MODELS, SECTIONS
 
 GROUP = "p2p_labeldp.plugins"
 """The entry points of plugins that are installed."""
 VARIABLE = "P2P_LABELDP_PLUGINS"
 """Files that processes started from here load too, separated as in PATH."""
+
+
+NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Extension(NamedTuple):
@@ -34,32 +38,21 @@ def added(noun: str, name: str) -> Extension | None:
     return _ADDED.get((noun, name))
 
 
-def add_adversary(plugin: str, entry: type[Entry], record: Any) -> None:
-    _ADDED["adversary", entry.name] = Extension(plugin, record)
-    ADVERSARIES[entry.name] = entry
+_TABLES: dict[str, tuple[dict[str, Any], str]] = {
+    "adversary": (ADVERSARIES, ""),
+    "mechanism": (MECHANISMS, "mechanism"),
+    "data_set": (DATA_SETS, "data"),
+    "model": (MODELS, "learner"),
+}
+"""Of each noun: its names, each with what a scenario must know of it, and the section that its keys stand in."""
 
 
-def add_mechanism(plugin: str, name: str, reads: Reads, keys: Mapping[str, Any], record: Any) -> None:
-    _ADDED["mechanism", name] = Extension(plugin, record)
-    MECHANISMS[name] = reads
-    extend("mechanism", keys)
-
-
-def add_data_set(plugin: str, name: str, examples: Examples, keys: Mapping[str, Any], record: Any) -> None:
-    _ADDED["data_set", name] = Extension(plugin, record)
-    DATA_SETS[name] = examples
-    extend("data", keys)
-
-
-def add_model(plugin: str, name: str, keys: Mapping[str, Any], record: Any) -> None:
-    _ADDED["model", name] = Extension(plugin, record)
-    MODELS[name] = tuple(keys)
-    extend("learner", keys)
-
-
-def extend(section: str, keys: Mapping[str, Any]) -> None:
-    """Give a section more keys, each declared by ``rules.key``."""
+def add(noun: str, plugin: str, name: str, known: Any, record: Any, keys: Mapping[str, Any] = NO_KEYS) -> None:
+    """Let a scenario have a plugin's name, and its section more keys, each declared by ``rules.key``."""
+    table, section = _TABLES[noun]
+    _ADDED[noun, name] = Extension(plugin, record)
+    table[name] = known
     if keys:
         base = SECTIONS[section]
-        fields = [(name, type(declared.default), declared) for name, declared in keys.items()]
+        fields = [(key, type(declared.default), declared) for key, declared in keys.items()]
         SECTIONS[section] = dataclasses.make_dataclass(base.__name__, fields, bases=(base,), frozen=True)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from p2p_labeldp.errors import RequestError
+from p2p_labeldp.errors import RequestError, meant
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.values import allowed, show, typed_value
 
@@ -48,9 +48,7 @@ def _item(cls: type[Entry], name: str) -> dataclasses.Field[Any]:
     items = {item.name: item for item in dataclasses.fields(cls)}
     if name in items:
         return items[name]
-    near = difflib.get_close_matches(name, items, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(items)}"
-    raise RequestError(f"{cls.name} has no key {name}; {hint}")
+    raise RequestError(f"{cls.name} has no key {name}; {meant(name, items)}")
 
 
 def _value(cls: type[Entry], name: str, value: Any) -> Any:

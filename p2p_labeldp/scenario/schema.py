@@ -113,16 +113,16 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         """The lines of ``[data.schema]``, which read back to an equal schema."""
         yield "[data.schema]"
         for name in ("classes", "clusters", "ignore", "missing"):
-            yield f"{name} = {_text(list(getattr(self, name)))}"
-        yield f"separator = {_text(self.separator)}"
+            yield f"{name} = {as_toml(getattr(self, name))}"
+        yield f"separator = {as_toml(self.separator)}"
         yield ""
         yield "[data.schema.columns]"
         for column in self.columns:
             found = {name: value for name, value in msgspec.structs.asdict(column).items() if name != "name"}
             if isinstance(column, Number):
                 found = {name: value for name, value in found.items() if value != _UNSAID.get(name, ...)}
-            inside = ", ".join(f"{name} = {_text(value)}" for name, value in found.items())
-            yield f"{_text(column.name)} = {{{inside}}}"
+            inside = ", ".join(f"{name} = {as_toml(value)}" for name, value in found.items())
+            yield f"{as_toml(column.name)} = {{{inside}}}"
 
 
 NO_SCHEMA = Schema()
@@ -132,10 +132,11 @@ _NUMBER = ("range", "unit", "centre", "scale", "missing", "count")
 _CATEGORY = ("values", "other")
 
 
-def _text(value: Any) -> str:
-    """A JSON text, number or list is a TOML one too, but for the delete character."""
-    found = list(value) if isinstance(value, tuple) else value
-    return json.dumps(found, ensure_ascii=False).replace("\x7f", "\\u007f")
+def as_toml(value: Any) -> str:
+    """A JSON text, number, boolean or list is a TOML one too, but for the delete character."""
+    if isinstance(value, Schema):
+        return value.to_json()
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class SchemaTable:

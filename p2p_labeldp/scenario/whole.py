@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.exchanges import EXCHANGES, Exchange
-from p2p_labeldp.scenario.schema import Schema
+from p2p_labeldp.scenario.schema import Schema, as_toml
 from p2p_labeldp.scenario.sections import (
     DATA_SETS,
     MECHANISMS,
@@ -174,15 +173,15 @@ class Scenario:
                 del table["alpha"]  # it follows from epsilon, and a file names one of the two
             schema: Schema | None = table.pop("schema", None)  # a table of its own behind the others
             lines.append(f"[{section}]")
-            lines += [f"{name.rstrip('_')} = {_as_toml(value)}" for name, value in table.items()]
+            lines += [f"{name.rstrip('_')} = {as_toml(value)}" for name, value in table.items()]
             lines.append("")
             if schema:
                 lines += [*schema.to_toml(), ""]
         for array, (naming, _) in ARRAYS.items():
             for entry in getattr(self, array):
-                lines += [f"[[{array}]]", f"{naming} = {_as_toml(entry.name)}"]
+                lines += [f"[[{array}]]", f"{naming} = {as_toml(entry.name)}"]
                 # A selection of nobody and an open end are said by silence.
-                lines += [f"{name} = {_as_toml(value)}" for name, value in entry.as_table().items() if value != ()]
+                lines += [f"{name} = {as_toml(value)}" for name, value in entry.as_table().items() if value != ()]
                 lines.append("")
         return "\n".join(lines)
 
@@ -200,7 +199,7 @@ class Scenario:
         """
         apart = {("data", "path"), ("coins", "seed")}
         return {
-            f"{section}.{name.rstrip('_')}": hashlib.sha256(_as_toml(value).encode()).hexdigest()[:8]
+            f"{section}.{name.rstrip('_')}": hashlib.sha256(as_toml(value).encode()).hexdigest()[:8]
             for section, table in self.tables().items()
             for name, value in table.items()
             if section != "deployment" and (section, name) not in apart
@@ -209,10 +208,3 @@ class Scenario:
             for array in ARRAYS
             if (entries := getattr(self, array))
         }
-
-
-def _as_toml(value: Any) -> str:
-    """A JSON string, number or boolean is a TOML one too, but for the delete character."""
-    if isinstance(value, Schema):
-        return value.to_json()
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False).replace("\x7f", "\\u007f")

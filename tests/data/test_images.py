@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from p2p_labeldp.data import images, load
+from p2p_labeldp.data import load
+from p2p_labeldp.data.sets import cifar10
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 
@@ -139,18 +140,18 @@ def test_a_damaged_cifar_archive_is_named(tmp_path, content):
     path = tmp_path / "cifar-10-python.tar.xz"
     path.write_bytes(content)
     with pytest.raises(RequestError, match=r"cifar-10-python.tar.xz is cut short or damaged"):
-        images.read_cifar_archive(path)
+        cifar10.read_cifar_archive(path)
 
 
 def test_a_cifar_archive_that_is_cut_short_is_named(tmp_path):
     whole = tmp_path / "whole.tar.xz"
     archive(whole, {"readme.html": np.random.default_rng(1).bytes(100_000)})
     with pytest.raises(RequestError, match="lacks cifar-10-batches-py/data_batch_1"):
-        images.read_cifar_archive(whole)
+        cifar10.read_cifar_archive(whole)
     cut = tmp_path / "cut.tar.xz"
     cut.write_bytes(whole.read_bytes()[:50_000])
     with pytest.raises(RequestError, match=r"cut.tar.xz"):
-        images.read_cifar_archive(cut)
+        cifar10.read_cifar_archive(cut)
 
 
 def test_mnist_is_the_published_one(real_files):
@@ -170,7 +171,7 @@ def test_fashion_mnist_is_the_published_one(real_files):
 
 @pytest.mark.slow
 def test_cifar10_is_the_published_one(real_files):
-    source = images.load_cifar10(real_files)
+    source = cifar10.load(Data(name="cifar10"), 0, real_files)
     assert np.bincount(source.labels).tolist() == [5000] * 10
     assert np.bincount(source.test_labels).tolist() == [1000] * 10
     red = source.features[:, :1024].mean(dtype=float) / source.scale

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from p2p_labeldp.data import load, tables
+from p2p_labeldp.data import load
+from p2p_labeldp.data.sets import adult
+from p2p_labeldp.data.sets import diabetes130 as tables
 from p2p_labeldp.data.splits import split_by_owner
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
@@ -165,11 +167,11 @@ def test_diabetes130_from_openml_is_the_same_as_from_its_file(tmp_path, nothing_
 def test_adult_from_openml_is_the_same_as_from_its_files(real_files, nothing_installed, openml):
     from_files = load(Data(name="adult"), seed=1, data_dir=real_files)
     rows = [
-        tables._read_adult(real_files / "adult" / name, count) for name, count in reversed(tables.ADULT_FILES.items())
+        adult._read_adult(real_files / "adult" / name, count) for name, count in reversed(adult.ADULT_FILES.items())
     ]
     *values, target = zip(*rows[0], *rows[1], strict=True)
-    columns = dict(zip(tables.ADULT_COLUMNS, values, strict=True))
-    numbers = tuple(name for name, is_number in tables.ADULT_COLUMNS.items() if is_number)
+    columns = dict(zip(adult.ADULT_COLUMNS, values, strict=True))
+    numbers = tuple(name for name, is_number in adult.ADULT_COLUMNS.items() if is_number)
     openml(as_openml(columns, numbers, target))
     fetched = load(Data(name="adult"), seed=1)
     assert np.array_equal(fetched.features, from_files.features)

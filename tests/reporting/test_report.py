@@ -307,7 +307,7 @@ def test_a_long_trace_is_cut_and_the_page_says_so(made: Path) -> None:
 def test_an_exchange_is_capped_and_hangs_together(made: Path, traffic: Traffic) -> None:
     recorded = read_run(made)
     assert recorded.true_labels is not None
-    for exchange in exchanges(recorded, traffic):
+    for exchange in exchanges(recorded.known, traffic):
         assert len(exchange.users) <= MOST_USERS
         assert len(exchange.arrows) <= MOST_MESSAGES
         asks = [arrow for arrow in exchange.arrows if arrow.kind == "ask"]

@@ -62,8 +62,8 @@ def traffic(recorded: Recorded) -> Traffic:
 @pytest.fixture(scope="module")
 def drawn(recorded: Recorded, traffic: Traffic) -> list[tuple[Exchange, ElementTree.Element, str]]:
     found = []
-    for exchange in exchanges(recorded, traffic):
-        figure = diagram(recorded, traffic, exchange)
+    for exchange in exchanges(recorded.known, traffic):
+        figure = diagram(recorded.known, traffic, exchange)
         found.append((exchange, ElementTree.fromstring(str(figure.drawing)), figure.caption))
     return found
 

@@ -1,8 +1,23 @@
-"""1,797 handwritten digits of 8 x 8 pixels, inside scikit-learn."""
+"""1,797 handwritten digits of 8 x 8 pixels, inside scikit-learn: they need no file and no network."""
 
-from p2p_labeldp.data.bundled import load_digits
+from pathlib import Path
+
+import numpy as np
+
+from p2p_labeldp.data.dataset import Source
+from p2p_labeldp.data.images import DIGITS
 from p2p_labeldp.data.record import PARITY, DataSet
+from p2p_labeldp.data.splits import split
+from p2p_labeldp.scenario import Data
 
-DATA_SET = DataSet(
-    "handwritten digits", lambda data, seed, _: load_digits(seed, data.test_fraction), {"parity": PARITY}
-)
+
+def load(data: Data, seed: int, data_dir: Path | None) -> Source:
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)  # from 0 to 16
+    train, test = split(len(labels), seed, data.test_fraction)
+    labels = labels.astype(np.int64)
+    return Source(pixels[train], labels[train], pixels[test], labels[test], DIGITS, scale=16.0)
+
+
+DATA_SET = DataSet("handwritten digits", load, {"parity": PARITY})

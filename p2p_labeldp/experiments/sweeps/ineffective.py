@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from p2p_labeldp.mechanisms import mechanism_of
 from p2p_labeldp.scenario import DATA_SETS, MECHANISMS, MODELS, Scenario
 
@@ -30,7 +28,7 @@ def why_idle(key: str, scenario: Scenario) -> str:
         named, chosen = ("mechanism.kind", scenario.mechanism.kind)
     if readers and chosen not in readers:
         return f"it is for {named} = {_either(readers)}, not {chosen}"
-    return _OTHERS[key](scenario) if key in _OTHERS else ""
+    return _otherwise(key, scenario)
 
 
 def _either(names: tuple[str, ...]) -> str:
@@ -38,57 +36,27 @@ def _either(names: tuple[str, ...]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _rate(scenario: Scenario) -> str:
-    labels = scenario.data.labels
-    return f"it is for two labels, and data.labels = {labels}" if labels != 2 else ""
-
-
-def _test_fraction(scenario: Scenario) -> str:
-    name = scenario.data.name
-    return f"{name} has a test set of its own" if DATA_SETS[name].own_test else ""
-
-
-def _epsilon(scenario: Scenario) -> str:
-    kind = scenario.mechanism.kind
-    return "" if MECHANISMS[kind].epsilon else f"mechanism.kind = {kind} adds no noise"
-
-
-def _noise(scenario: Scenario) -> str:
-    return "there is one round, and so one flip" if scenario.mechanism.rounds == 1 else ""
-
-
-def _robust(scenario: Scenario) -> str:
-    kind = scenario.mechanism.kind
-    return f"{kind} fits by itself" if mechanism_of(kind).learns else ""
-
-
-def _delta(scenario: Scenario) -> str:
-    kind = scenario.mechanism.kind
-    return f"{kind} has its epsilon at delta 0" if MECHANISMS[kind].pure else ""
-
-
-def _count(scenario: Scenario) -> str:
-    return "clusters.method = given looks for none" if scenario.clusters.method == "given" else ""
-
-
-def _minimum_size(scenario: Scenario) -> str:
-    unread = scenario.clusters.method == "given" and not scenario.defences.abstain and not scenario.adversaries
-    return "given clusters are not merged, and defences.abstain = false" if unread else ""
-
-
-def _abstain(scenario: Scenario) -> str:
-    return "no cluster is below clusters.minimum_size = 1" if scenario.clusters.minimum_size == 1 else ""
-
-
-_OTHERS: dict[str, Callable[[Scenario], str]] = {
-    "data.rate": _rate,
-    "data.test_fraction": _test_fraction,
-    "mechanism.epsilon": _epsilon,
-    "mechanism.noise": _noise,
-    "learner.robust": _robust,
-    "privacy.delta": _delta,
-    "clusters.count": _count,
-    "clusters.minimum_size": _minimum_size,
-    "defences.abstain": _abstain,
-}
-"""What decides for the rest."""
+def _otherwise(key: str, scenario: Scenario) -> str:
+    """What decides for keys that other keys make idle."""
+    data, clusters, kind = scenario.data, scenario.clusters, scenario.mechanism.kind
+    match key:
+        case "data.rate" if data.labels != 2:
+            return f"it is for two labels, and data.labels = {data.labels}"
+        case "data.test_fraction" if DATA_SETS[data.name].own_test:
+            return f"{data.name} has a test set of its own"
+        case "mechanism.epsilon" if not MECHANISMS[kind].epsilon:
+            return f"mechanism.kind = {kind} adds no noise"
+        case "mechanism.noise" if scenario.mechanism.rounds == 1:
+            return "there is one round, and so one flip"
+        case "learner.robust" if mechanism_of(kind).learns:
+            return f"{kind} fits by itself"
+        case "privacy.delta" if MECHANISMS[kind].pure:
+            return f"{kind} has its epsilon at delta 0"
+        case "clusters.count" if clusters.method == "given":
+            return "clusters.method = given looks for none"
+        case "clusters.minimum_size" if clusters.method == "given":
+            unread = not scenario.defences.abstain and not scenario.adversaries
+            return "given clusters are not merged, and defences.abstain = false" if unread else ""
+        case "defences.abstain" if clusters.minimum_size == 1:
+            return "no cluster is below clusters.minimum_size = 1"
+    return ""

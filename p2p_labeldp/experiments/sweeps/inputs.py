@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from p2p_labeldp.data.places import places, stamp
+from p2p_labeldp.data.sets import places, stamp
 from p2p_labeldp.scenario import Data
 
 Digests = dict[str, str | None]

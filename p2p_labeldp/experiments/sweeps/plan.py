@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,17 +108,22 @@ class Plan:
         except RequestError as error:
             raise RequestError(str(error).removeprefix(": ")) from None
 
+    def scenarios(self) -> Iterator[Scenario | RequestError]:
+        """Of every setting, or why it has none: a failure of its own, once it is to be run."""
+        for setting in range(len(self.settings)):
+            try:
+                yield self.scenario_of(setting)
+            except RequestError as error:
+                yield error
+
     def kinds_of_scenarios(self) -> list[Scenario]:
         """Scenarios that between them have every fault and adversary of the sweep."""
         if not any("[" in key for key in self.keys):
             return [self.scenario]
         found: dict[tuple[str, ...], Scenario] = {}
-        for setting in range(len(self.settings)):
-            try:
-                scenario = self.scenario_of(setting)
-            except RequestError:  # a failure of its own, later
-                continue
-            found.setdefault(tuple(entry.name for entry in (*scenario.faults, *scenario.adversaries)), scenario)
+        for scenario in self.scenarios():
+            if isinstance(scenario, Scenario):
+                found.setdefault(tuple(entry.name for entry in (*scenario.faults, *scenario.adversaries)), scenario)
         return list(found.values()) or [self.scenario]
 
     def jobs(self, done: Container[tuple[int, int]]) -> tuple[list[Job], list[Failure]]:
@@ -126,19 +131,14 @@ class Plan:
 
         All settings come once before any comes a second time, so that early rows tell something of each.
         """
-        scenarios: dict[int, Scenario | str] = {}
-        for setting in range(len(self.settings)):
-            try:
-                scenarios[setting] = self.scenario_of(setting)
-            except RequestError as error:
-                scenarios[setting] = str(error)
+        scenarios = list(self.scenarios())
         jobs, failures = [], []
         for replicate, setting in itertools.product(range(self.seeds), range(len(self.settings))):
             scenario = scenarios[setting]
             if (setting, replicate) in done:
                 continue
-            if isinstance(scenario, str):
-                failures.append(Failure(setting, replicate, scenario))
+            if isinstance(scenario, RequestError):
+                failures.append(Failure(setting, replicate, str(scenario)))
                 continue
             seed = self.seed(setting, replicate)
             coins = dataclasses.replace(scenario.coins, seed=seed)
@@ -203,12 +203,8 @@ def make_plan(
 def _idle(plan: Plan, key: str) -> str:
     """Why a key changes nothing in any setting; empty where it counts in one of them."""
     why = ""
-    for setting in range(len(plan.settings)):
-        try:
-            why = why_idle(key, plan.scenario_of(setting))
-        except RequestError:  # a failure of its own, later
-            continue
-        if not why:
+    for scenario in plan.scenarios():
+        if isinstance(scenario, Scenario) and not (why := why_idle(key, scenario)):
             return ""
     alone = not {"mechanism.kind", "data.name"} & set(plan.keys)
     return why or (why_idle(key, plan.scenario) if alone else "")

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from p2p_labeldp.data.places import places
+from p2p_labeldp.data.sets import places
 from p2p_labeldp.engines.dask_cluster import connect, versions
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps import inputs, journal

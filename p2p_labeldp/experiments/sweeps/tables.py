@@ -11,7 +11,7 @@ import importlib.util
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from p2p_labeldp.experiments.sweeps import journal
 from p2p_labeldp.experiments.sweeps.plan import Failure
 from p2p_labeldp.experiments.sweeps.replicate import METRICS, TEXTS
 from p2p_labeldp.privacy import View, together
+from p2p_labeldp.systems import put_in_place
 
 ROWS, PARQUET, FAILURES = "sweep.csv", "sweep.parquet", "failures.csv"
 PLACE = ("setting", "replicate", "seed")
@@ -65,6 +66,13 @@ class Sweep:
             for name in self.columns[len(PLACE) + len(self.keys) :]
             if any(isinstance(row[name], int | float) for row in self.rows)
         )
+
+    def by_setting(self) -> dict[int, list[Row]]:
+        """The rows of every setting, also of those that have none."""
+        found: dict[int, list[Row]] = {number: [] for number in range(len(self.settings))}
+        for row in self.rows:
+            found[row["setting"]].append(row)
+        return found
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -140,20 +148,26 @@ def _row(record: journal.Record, keys: tuple[str, ...], settings: tuple[tuple[An
     return place | dict(zip(keys, settings[record["setting"]], strict=True)) | metrics
 
 
-def write_tables(sweep: Sweep) -> list[Path]:
-    """Write what there is: CSV, Parquet where pyarrow is installed, failures where there are any."""
-    written = [_put(sweep.folder / ROWS, _csv(sweep.columns, sweep.rows))]
-    parquet = sweep.folder / PARQUET
-    if has_parquet():
-        written.append(_put(parquet, _parquet(sweep)))
-    else:
-        parquet.unlink(missing_ok=True)  # an earlier start's would be stale
-    failures = sweep.folder / FAILURES
-    if sweep.failures:
-        written.append(_put(failures, _csv(tuple(sweep.failures[0]), sweep.failures)))
-    else:
-        failures.unlink(missing_ok=True)
-    return written
+def write_tables(sweep: Sweep) -> None:
+    """Write what there is: CSV, Parquet where pyarrow is installed, failures where there are any.
+
+    What there is not must not be there from an earlier start.
+    """
+    tables = {
+        ROWS: _csv(sweep.columns, sweep.rows),
+        PARQUET: _parquet(sweep) if has_parquet() else None,
+        FAILURES: _csv(tuple(sweep.failures[0]), sweep.failures) if sweep.failures else None,
+    }
+    for name, content in tables.items():
+        path = sweep.folder / name
+        if content is None:
+            path.unlink(missing_ok=True)
+            continue
+        try:
+            with put_in_place(path) as temporary:
+                temporary.write_bytes(content)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}; the rows are in {journal.FILE}") from None
 
 
 def has_parquet() -> bool:
@@ -189,18 +203,3 @@ def _parquet(sweep: Sweep) -> bytes:
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(arrays), buffer)
     return buffer.getvalue()
-
-
-def _put(path: Path, content: bytes) -> Path:
-    put(path, lambda temporary: temporary.write_bytes(content))
-    return path
-
-
-def put(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under a temporary name and move it to its place."""
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}; the rows are in {journal.FILE}") from None

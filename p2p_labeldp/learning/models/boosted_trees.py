@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from p2p_labeldp.learning.model import Arrays, LearnerModel, Probabilities, Storage
-from p2p_labeldp.learning.softmax import Doubles, Matrix
+from p2p_labeldp.learning.softmax import Doubles, Matrix, as_chances
 from p2p_labeldp.learning.weighted import fit_weighted, only_label
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
@@ -60,10 +60,7 @@ class TreesModel(Probabilities):
                     break
                 here = further
             scores[:, label] += self.value[here]
-        scores -= scores.max(axis=1, keepdims=True)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=1, keepdims=True)
-        return scores
+        return as_chances(scores)
 
 
 def fit(

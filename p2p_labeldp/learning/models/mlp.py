@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.neural_network import MLPClassifier
 
 from p2p_labeldp.learning.model import Arrays, LearnerModel, Probabilities, Storage
-from p2p_labeldp.learning.softmax import Doubles, Matrix
+from p2p_labeldp.learning.softmax import Doubles, Matrix, as_chances
 from p2p_labeldp.learning.weighted import fit_weighted, only_label
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
@@ -35,11 +35,7 @@ class MlpModel(Probabilities):
     def predict_proba(self, features: Matrix) -> Doubles:
         with one_thread():
             inside = np.maximum(features.astype(np.float64) @ self.hidden + self.hidden_bias, 0.0)
-            logits: Doubles = inside @ self.output + self.output_bias
-        logits -= logits.max(axis=1, keepdims=True)
-        np.exp(logits, out=logits)
-        logits /= logits.sum(axis=1, keepdims=True)
-        return logits
+            return as_chances(inside @ self.output + self.output_bias)
 
 
 def fit(

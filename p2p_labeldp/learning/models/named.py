@@ -67,9 +67,7 @@ def named_model(name: str) -> LearnerModel:
             fresh.set_params(random_state=int(randomness.integers(np.array([2**31]))[0]))
         fitted = fit_weighted(fresh, features, targets, weights)
         if fitted is None:
-            bias = np.full(targets.shape[1], -np.inf)
-            bias[only_label(targets)] = 0.0
-            return SoftmaxModel(np.zeros((targets.shape[1], features.shape[1])), bias)
+            return SoftmaxModel.of_one_label(only_label(targets), targets.shape[1], features.shape[1])
         return NamedModel(fitted, targets.shape[1])
 
     return LearnerModel(f"scikit-learn's {name}", fit)

@@ -12,20 +12,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import trio
 
-from p2p_labeldp.data import load
 from p2p_labeldp.deployment.coordinating import Phase as Place
 from p2p_labeldp.deployment.local import Told
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.coordinator import Phase
 from p2p_labeldp.reporting.watching.gate import Gate
-from p2p_labeldp.reporting.watching.rates import Rates
 from p2p_labeldp.reporting.watching.watched import Values, Watched
-from p2p_labeldp.runs.clusters import ClusterPlan
-from p2p_labeldp.runs.guarantees import Circumstances, Table, cluster_sizes, guarantees
-from p2p_labeldp.runs.run import resolve_for
+from p2p_labeldp.runs.guarantees import Circumstances, Table, guarantees
+from p2p_labeldp.runs.run import foreseen
 from p2p_labeldp.scenario import Scenario
 
 START, HOSTS = "start", "hosts"
@@ -89,7 +85,6 @@ class WatchedDeployment(Watched):
         self._nodes: dict[str, _Seen] = {}
         self._events: deque[tuple[float, str, bool]] = deque(maxlen=LATEST)
         self._users: tuple[int, int, str] | None = None
-        self._rates = Rates()
         self._kinds: dict[str, int] = {}
         self._clusters: dict[int, tuple[int, int]] = {}
         self._full = (0, 0)
@@ -190,7 +185,6 @@ class WatchedDeployment(Watched):
                 "events": list(self._events),
                 "users": self._users,
                 "sent": self._rates.sent,
-                "kinds": self._rates.rows(still=self.over),
                 "clusters": {"each": each, "full": self._full[0], "all": self._full[1]} if each else None,
             }
 
@@ -216,9 +210,5 @@ def expected(scenario: Scenario, data_dir: Path | None) -> Table | None:
     """Every view's guarantee for the clusters of all users; None where adversaries decide on it."""
     if scenario.adversaries:
         return None
-    scenario = scenario.settled(deployed=True)
-    dataset = load(scenario.data, scenario.data_seed, data_dir)
-    clusters = ClusterPlan(scenario, len(dataset.labels), dataset.given_clusters)
-    resolved = resolve_for(scenario, dataset, clusters)
-    found = clusters(np.arange(len(dataset.labels)), dataset.features)
-    return guarantees(resolved.plan, Circumstances(cluster_sizes(found, resolved.plan.parameters), resolved.delta))
+    resolved, sizes = foreseen(scenario.settled(deployed=True), data_dir)
+    return guarantees(resolved.plan, Circumstances(sizes, resolved.delta))

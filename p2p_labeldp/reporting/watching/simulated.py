@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,12 +22,11 @@ from p2p_labeldp.mechanisms import Holder
 from p2p_labeldp.protocol.auditor import Record
 from p2p_labeldp.protocol.coordinator import Phase
 from p2p_labeldp.protocol.messages import BY_KIND, Ask, Deposit, kind_of
-from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, chosen_clusters, exchange_of
+from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, Known, chosen_clusters, exchange_of
 from p2p_labeldp.reporting.messages import diagram
 from p2p_labeldp.reporting.traffic import traffic_of
 from p2p_labeldp.reporting.watching.gate import FASTEST, Gate
-from p2p_labeldp.reporting.watching.rates import INTERVAL, Rates
-from p2p_labeldp.reporting.watching.watched import Values, Watched
+from p2p_labeldp.reporting.watching.watched import INTERVAL, Values, Watched
 from p2p_labeldp.reporting.words import entry_words
 from p2p_labeldp.runs.execute import Executed
 from p2p_labeldp.runs.guarantees import Table
@@ -40,16 +38,6 @@ CHOICES = 6  # clusters whose diagram can be chosen: messages that are kept cost
 FOLLOWED = 120  # users of a cluster whose messages are kept: enough to find ten who ask each other
 KEPT = 40_000  # messages at most
 FEW, SOME = 4, 8  # users of a diagram before anyone has asked, and where nobody asks anybody
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What a diagram needs to know of the run."""
-
-    scenario: Scenario
-    classes: tuple[str, ...]
-    true_labels: NDArray[np.int64] | None
-    adversaries: Mapping[int, str]
 
 
 class WatchedSimulation(Watched):
@@ -68,7 +56,7 @@ class WatchedSimulation(Watched):
     def __init__(self, scenario: Scenario, title: str, *, paused: bool = False) -> None:
         super().__init__(scenario, title, Gate(paused=paused))
         self._live: Values = {}
-        self._known: _Known | None = None
+        self._known: Known | None = None
         self._peers = True
         self._groups: dict[int, list[int]] = {}
         self._placed = False
@@ -78,7 +66,6 @@ class WatchedSimulation(Watched):
         self._simulation: Simulation | None = None
         self._last: Record | None = None
         self._place: object = None
-        self._rates = Rates()
         self._drawn: tuple[tuple[int, int], float, Values] | None = None
 
     # The run's side.
@@ -113,7 +100,7 @@ class WatchedSimulation(Watched):
     ) -> None:
         """Keep messages for the diagram."""
         assert self.shown, "nobody is drawn who may be real"
-        self._known = _Known(self.scenario, classes, true_labels, adversaries)
+        self._known = Known(self.scenario, classes, true_labels, adversaries)
         self._group(clusters)
 
     def see(self, simulation: Simulation, batch: list[Record]) -> int:
@@ -170,7 +157,6 @@ class WatchedSimulation(Watched):
             "sent": live.get("sent", 0),
             "virtual": live.get("virtual", 0.0),
             "round": [live["round"] + 1, live["rounds"]] if live else None,
-            "kinds": self._rates.rows(still=self.over or gate.paused),
             "users": live.get("users"),
             "clusters": _clusters(live),
             "faults": self._faults(live),
@@ -212,7 +198,7 @@ class WatchedSimulation(Watched):
         self._drawn = (cluster, kept), now, figure
         return figure
 
-    def _draw(self, known: _Known, cluster: int, group: list[int], kept: list[Record]) -> Values:
+    def _draw(self, known: Known, cluster: int, group: list[int], kept: list[Record]) -> Values:
         inside = frozenset(group)
         theirs = [record for record in kept if record[2] in inside or record[3] in inside]
         users = self._lanes(group, inside, theirs)

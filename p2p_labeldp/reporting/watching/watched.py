@@ -8,18 +8,51 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Guarantee, View
+from p2p_labeldp.protocol.messages import BY_KIND
 from p2p_labeldp.reporting.watching.gate import Gate
 from p2p_labeldp.runs.stated import rows
 from p2p_labeldp.runs.summary import Summary
 from p2p_labeldp.scenario import Scenario
 
 Values = dict[str, Any]
+INTERVAL = 0.2  # seconds between two samples
+OVER = 2.0  # seconds over which messages a second are counted
+
+
+class Rates:
+    """Messages by kind: one thread gives it counts, another asks how many there are, and how many a second lately."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=64)
+
+    def put(self, counts: dict[str, int]) -> None:
+        now, self._counts = time.monotonic(), counts
+        if not self._samples or now - self._samples[-1][0] >= INTERVAL:
+            self._samples.append((now, counts))
+
+    @property
+    def sent(self) -> int:
+        return sum(self._counts.values())
+
+    def rows(self, *, still: bool) -> list[tuple[str, str, int, float | None]]:
+        """(kind, what it is for, how many so far, how many a second lately; None while they stand ``still``)."""
+        now, counts = time.monotonic(), self._counts
+        lately = [sample for sample in self._samples.copy() if now - sample[0] < OVER]
+        since, before = lately[0] if lately else (now, counts)
+        seconds = 0.0 if still else now - since
+        return [
+            (kind, message.purpose, counts[kind], (counts[kind] - before.get(kind, 0)) / seconds if seconds else None)
+            for kind, message in BY_KIND.items()
+            if kind in counts
+        ]
 
 
 class Watched:
@@ -43,6 +76,7 @@ class Watched:
         self._guarantees: Values | None = None
         self._ended: Values | None = None
         self._lock = threading.Lock()
+        self._rates = Rates()
 
     # The run's side.
 
@@ -105,6 +139,7 @@ class Watched:
             "seconds": time.monotonic() - self._began,
             "guarantees": self._guarantees,
             "ended": self._ended,
+            "kinds": self._rates.rows(still=self.over or self.gate.paused),
         }
 
     def diagram(self, cluster: int | None) -> Values | None:
