@@ -110,7 +110,8 @@ class Watch:
         except NotHeld as error:
             self.broke(f"{name}: {error}", error)
         for key, block in shadow.coins.items():
-            if self.coins.setdefault(key, block) != block and name not in self.scene.traitors:
+            lied = name in self.scene.wiped and name in self.scene.traitors  # about what it had lost
+            if self.coins.setdefault(key, block) != block and not lied:
                 self.broke(f"{name} draws coins of round {key[0]}, users {key[1]} to {key[2] - 1}, that were drawn")
         for entry in entries:
             if entry.kind == TAKEN:
