@@ -54,8 +54,10 @@ class Scene:
     """When a machine that is down comes up again; infinite for those that do not."""
     wiped: set[str] = field(default_factory=set)
     """Machines that have lost their disk."""
-    traitors: set[str] = field(default_factory=set)
-    """Machines whose programs no longer say what the shipped ones would."""
+    liars: set[str] = field(default_factory=set)
+    """Machines whose programs say what the shipped ones would not."""
+    false_ackers: set[str] = field(default_factory=set)
+    """Machines whose programs acknowledge what they were never sent, and say nothing else amiss."""
     on_wipe: Callable[[str], None] = lambda name: None
     visit: Callable[[str, int], None] = lambda name, number: None
     """Lets a stranger dial a machine."""
@@ -65,6 +67,10 @@ class Scene:
     """(machine, relay, attempt, stage) of the mixed exchange, as far as relays have come."""
     _waiting: dict[tuple[str, str, int], list[trio.Event]] = field(default_factory=dict)
     _sudden: dict[tuple[str, str, int], list[Disaster]] = field(default_factory=dict)
+
+    @property
+    def traitors(self) -> set[str]:
+        return self.liars | self.false_ackers
 
     def stepped(self, process: Process, what: str) -> None:
         """A process is about to do something that others could notice."""
@@ -243,7 +249,7 @@ def _betray(scene: Scene, disaster: Disaster) -> Node | None:
         return None
     scene.strike(disaster)
     scene.trouble(disaster, math.inf)
-    scene.traitors.add(disaster.machine)
+    (scene.false_ackers if disaster.kind == "false_acks" else scene.liars).add(disaster.machine)
     return node
 
 
