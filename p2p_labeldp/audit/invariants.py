@@ -13,7 +13,8 @@ the missing still counts as said, unless it was refused as a duplicate: they are
 
 A host of a deployment that is lost for good may have said things that reached others, and not the trace: what follows
 from them stands there without its cause. Where hosts stayed away such a cause is taken as said, if it would be one of
-the missing's, and noted as lacking; whatever else is wrong is a violation.
+the missing's, and noted as lacking; whatever else is wrong is a violation. An answer to one of them who has asked
+somebody else on record was asked for off the record, or by nobody: it is held against her, and not against who answers.
 """
 
 from __future__ import annotations
@@ -337,12 +338,18 @@ class Checker:
         if asker.peer < 0 and self._may_lack(event.receiver):
             self._lack(event, "answer_follows_ask", "the receiver did not ask the sender")
             asker.peer, asker.asked_at = event.sender, event.time
-        require(asker.peer == event.sender, "answer_follows_ask", "the receiver did not ask the sender")
-        require(asker.answer < 0, "answer_follows_ask", "the receiver has her answer")
+        again = asker.peer != event.sender and self._may_lack(event.receiver)
+        if again:
+            # Whoever is asked cannot know of another ask: if there was one off the record, it is the asker's.
+            detail = f"{event}: the receiver asked user {asker.peer} on record, and the sender as well, or nobody else"
+            self._note("asked_once", event.position, detail, event.receiver)
+        require(again or asker.peer == event.sender, "answer_follows_ask", "the receiver did not ask the sender")
+        require(again or asker.answer < 0, "answer_follows_ask", "the receiver has her answer")
         require(0 <= label < self._parameters.labels, "shape", f"label {label}")
         turn = self._turn(event.sender, round_, "answer_follows_ask", may_be_late)
-        self._timing.follows(event, max(asker.asked_at, turn.began), "the ask", late=round_ < self._round)
-        asker.answer, asker.answered_at = label, event.time
+        if not again:
+            self._timing.follows(event, max(asker.asked_at, turn.began), "the ask", late=round_ < self._round)
+            asker.answer, asker.answered_at = label, event.time
         flip_round = 0 if self._parameters.noise == "sticky" else round_
         known = self._noisy[flip_round]
         before = known.get(event.sender)

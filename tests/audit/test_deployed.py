@@ -172,6 +172,31 @@ def test_effects_of_a_lost_hosts_messages_are_told_from_messages_that_have_no_ca
     assert (violation.invariant, violation.party) == ("answer_follows_ask", peer)
 
 
+@pytest.mark.parametrize(("change", "invariants"), [(0, {"asked_once"}), (1, {"asked_once", "same_answer"})])
+def test_who_answers_a_lost_host_that_asked_somebody_else_on_record_is_blamed_for_the_label_alone(
+    change: int, invariants: set[str], deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
+) -> None:
+    """Begun anew without its disk, the host asked again, and the auditor did not listen to it any more."""
+    folder = deployed("data.users=60", "mechanism.rounds=1")
+    header, records = runs.read(folder)
+    first = next(record for record in records if record[4][0] == "answer" and record[2] >= 20 > record[3])
+    asker = first[3]
+    place = next(
+        place
+        for place, record in enumerate(records)
+        if record[4][0] == "answer" and record[2] not in (*range(20), first[2]) and record[3] >= 20
+    )
+    _, _, peer, _, (_, round_, label) = records[place]
+    records.insert(place + 1, [0, 0.0, peer, asker, ["answer", round_, (label + change) % 3]])
+    runs.write(folder, header, runs.timed_anew(records))
+    counts = Counter(record[4][0] for record in records)
+    runs.edit_summary(folder, missing=list(range(20)), missing_hosts=["users-1"], messages_by_kind=counts)
+    found = audit_runs([folder]).runs[0].violations
+    assert {(each.invariant, each.party) for each in found} == {
+        (invariant, asker if invariant == "asked_once" else peer) for invariant in invariants
+    }
+
+
 def test_without_a_lost_host_what_is_lacking_is_a_violation(
     deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
 ) -> None:

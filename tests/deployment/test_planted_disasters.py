@@ -24,3 +24,8 @@ SLOW = (
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[name](monkeypatch)
     assert any(simulate(seed).failures for seed in range(SEEDS))
+
+
+def test_what_happens_to_a_clock_explains_nobodys_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS["a_node_that_ends_when_its_clock_runs_back"](monkeypatch)
+    assert "without any disaster that explains it" in simulate(237).failures[0]

@@ -21,6 +21,7 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.simulated.disk import OpenFile
 from p2p_labeldp.deployment.users import UsersPart
+from p2p_labeldp.errors import RunError
 from p2p_labeldp.network.connections import Peer
 from p2p_labeldp.network.links import Link
 from p2p_labeldp.network.tls import Transport
@@ -295,6 +296,19 @@ def a_second_attempt_after_a_go(patch: pytest.MonkeyPatch) -> None:
 @bug
 def a_secret_erased_before_what_was_said_has_arrived(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "all_acknowledged", lambda self, made: True)
+
+
+@bug
+def a_node_that_ends_when_its_clock_runs_back(patch: pytest.MonkeyPatch) -> None:
+    """What happens to a clock explains nobody's end."""
+    take = Part.take
+
+    def strict(self: Part, key: str, name: str, clock: int, body: bytes, now: float) -> None:
+        if now < self.now - 1.0:
+            raise RunError("the clock of this machine runs back")
+        take(self, key, name, clock, body, now)
+
+    patch.setattr(Part, "take", strict)
 
 
 def main(name: str, seed: int) -> int:

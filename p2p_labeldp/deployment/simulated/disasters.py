@@ -23,7 +23,7 @@ from p2p_labeldp.deployment.simulated.network import Cut
 from p2p_labeldp.deployment.simulated.plan import OPENED, Disaster, Plan
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Features, Goodbye, Hello
-from p2p_labeldp.protocol.relay import Stage
+from p2p_labeldp.protocol.relay import Relay, Stage
 from p2p_labeldp.protocol.wire import Envelope
 
 FLOOD_FEATURES, FLOOD_ITEMS = 20_000, 40  # 80 kB each, 3 MB for each of three nodes
@@ -54,15 +54,23 @@ class Scene:
     """When a machine that is down comes up again; infinite for those that do not."""
     wiped: set[str] = field(default_factory=set)
     """Machines that have lost their disk."""
-    traitors: set[str] = field(default_factory=set)
-    """Machines whose programs no longer say what the shipped ones would."""
+    liars: set[str] = field(default_factory=set)
+    """Machines whose programs say what the shipped ones would not."""
+    false_ackers: set[str] = field(default_factory=set)
+    """Machines whose programs acknowledge what they were never sent, and say nothing else amiss."""
     on_wipe: Callable[[str], None] = lambda name: None
     visit: Callable[[str, int], None] = lambda name, number: None
     """Lets a stranger dial a machine."""
     steps: Counter[str] = field(default_factory=Counter)
     heard: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _entered: set[tuple[str, int, tuple[int, int, int], Stage]] = field(default_factory=set)
+    """(machine, relay, attempt, stage) of the mixed exchange, as far as relays have come."""
     _waiting: dict[tuple[str, str, int], list[trio.Event]] = field(default_factory=dict)
     _sudden: dict[tuple[str, str, int], list[Disaster]] = field(default_factory=dict)
+
+    @property
+    def traitors(self) -> set[str]:
+        return self.liars | self.false_ackers
 
     def stepped(self, process: Process, what: str) -> None:
         """A process is about to do something that others could notice."""
@@ -71,6 +79,22 @@ class Scene:
         self._reached(name, "", self.steps[name])
         if what == "sync":
             self.said(name, "syncs")
+        if self.plan.relayed:
+            self._look_at_relays(name)
+
+    def _look_at_relays(self, name: str) -> None:
+        """A relay's new stage is a moment: the first step after it, when nobody else has heard of it."""
+        for relay in self._relays_of(name):
+            entered = (name, relay.me, relay.session.name, relay.stage)
+            if entered not in self._entered:
+                self._entered.add(entered)
+                self.said(name, relay.stage.name.lower())
+
+    def _relays_of(self, name: str) -> list[Relay]:
+        node = self.nodes.get(name)
+        if node is None or not isinstance(node._part, UsersPart) or node._part.over:
+            return []
+        return [relay for user in node._part.users if (relay := getattr(user, "relay", None)) is not None]
 
     def said(self, name: str, event: str) -> None:
         self.heard[name, event] += 1
@@ -131,9 +155,10 @@ class Scene:
         if isinstance(part, CoordinatorPart):
             return _coordinating(part)
         if isinstance(part, UsersPart) and not part.over:
-            relays = [relay.stage for user in part.users if (relay := getattr(user, "relay", None)) is not None]
-            if relays:
-                return f"{part.waits_for}, a relay that is {Stage(min(relays)).name.lower()}"
+            stages = [relay.stage for relay in self._relays_of(name)]
+            if stages:  # of several the one that has come furthest, of those that are not done
+                furthest = max((stage for stage in stages if stage < Stage.DEALT), default=min(stages))
+                return f"{part.waits_for}, a relay that is {furthest.name.lower()}"
         return "over" if part.over else part.waits_for
 
     def opened(self, name: str, peer: str) -> None:
@@ -224,7 +249,7 @@ def _betray(scene: Scene, disaster: Disaster) -> Node | None:
         return None
     scene.strike(disaster)
     scene.trouble(disaster, math.inf)
-    scene.traitors.add(disaster.machine)
+    (scene.false_ackers if disaster.kind == "false_acks" else scene.liars).add(disaster.machine)
     return node
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from p2p_labeldp.scenario import Scenario, parse_scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario, parse_scenario
 
 SINGLES = ("coordinator", "learner", "auditor")
 DETOUR = 10.0  # times as long as the usual way
@@ -45,6 +45,8 @@ EVENTS: dict[str, tuple[str, ...]] = {
 }
 """What nodes log, at which a disaster may happen; other moments are when something is sent and on its way, and when
 something is written and not synced."""
+STAGES = ("mixing", "passed", "released", "released", "drawing", "drawing", "dealt", "halted")
+"""Of relays: they last for a few messages, so that other moments seldom fall into them."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ class Plan:
     @property
     def scenario(self) -> Scenario:
         return _parsed(self.adversaries, self.settings)
+
+    @property
+    def relayed(self) -> bool:
+        return EXCHANGES[self.scenario.mechanism.exchange].relayed
 
     @property
     def slowest(self) -> float:
@@ -189,6 +195,8 @@ def draw(seed: int) -> Plan:
     disasters = [_disaster(chance, chance.choice(possible), plan) for _ in range(count)]
     for _ in range(more.choice((0, 0, 1, 2))):
         disasters += _series(more, possible, plan)
+    if mixed:
+        disasters += _at_relays(random.Random(f"relays/{seed}"), possible, plan)
     skews = []
     if "clock_skew" in possible:
         skews = [(name, chance.choice((-7200.0, -30.0, 5.0, 3000.0, 86400.0))) for name in plan.names]
@@ -227,6 +235,23 @@ def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disa
         found.append(
             replace(first, kind=drawn.kind, seconds=drawn.seconds, others=others, amount=drawn.amount, after=after)
         )
+    return found
+
+
+def _at_relays(chance: random.Random, possible: list[str], plan: Plan) -> list[Disaster]:
+    """What happens to a host when a relay of its enters a stage, beside everything else that a seed draws: on some
+    hosts, since nobody knows beforehand whose users the relays are."""
+    kinds = [kind for kind in possible if kind not in ("late", "clock_skew", "stranger", *FINAL)]
+    if not kinds or chance.random() < 0.4:
+        return []
+    found = []
+    for machine in chance.sample(plan.host_names, min(plan.hosts, 3)):
+        drawn = _disaster(chance, chance.choice(kinds), plan)
+        others = tuple(other for other in drawn.others if other != machine)
+        if drawn.others and not others:
+            others = tuple(name for name in plan.names if name != machine)
+        count = chance.choice((1, 1, 1, 2))
+        found.append(replace(drawn, machine=machine, event=chance.choice(STAGES), count=count, others=others))
     return found
 
 

@@ -28,7 +28,6 @@ from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
 from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.people import own_rows
-from p2p_labeldp.deployment.simulated.plan import Plan
 from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
 from p2p_labeldp.scenario import EXCHANGES, Scenario
@@ -54,8 +53,8 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
         lost = scene.wiped | scene.traitors
         if any(words in ending for words in LOST) and not lost & {name, "coordinator"}:
             fail(f"{name} or the coordinator has lost its journal, and nobody took it: {ending}")
-        if ending != "done" and not scene.fired and not _too_late(ending, scene.plan):
-            fail(f"{name} ended without any disaster: {ending}")
+        if ending != "done" and _harmless(scene.troubles) and not _too_late(ending, scene, name):
+            fail(f"{name} ended without any disaster that explains it: {ending}")
     if outcome.endings.get("coordinator") == "done":
         for name in ("learner", "auditor"):
             if not (root / name / "results").is_dir() and name not in scene.wiped:
@@ -68,9 +67,7 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
         if size > MOST_KEPT * (1 + len(scene.traitors)):
             fail(f"{name}'s journal takes {size} bytes: somebody could fill its disk")
     place = root / "learner" / "results" / "summary.json"
-    if outcome.endings.get("learner") != "done" or outcome.failures or not place.exists():
-        return
-    if "coordinator" in scene.wiped:  # whose journal says what was due
+    if outcome.failures or not place.exists():
         return
     summary = json.loads(place.read_text(encoding="utf-8"))
     with np.load(place.with_name("reports.npz")) as arrays:
@@ -105,12 +102,12 @@ class _Expected:
     kinds: int
     alpha: float
     suspects: dict[int, str]
-    """Users who misbehave, or are at a host that does, to what they are."""
+    """Users who misbehave, or are at a host that lies, to what they are."""
 
     @classmethod
     def of(cls, scene: Scene, watch: Watch, summary: dict[str, Any]) -> _Expected:
         scenario = scene.plan.scenario
-        shadow = watch.shadows["coordinator"].node
+        shadow = watch.coordinator.node
         assert shadow is not None
         part = shadow._part
         assert isinstance(part, CoordinatorPart)
@@ -131,7 +128,7 @@ class _Expected:
             user: watch.names[holder.key] for holder in part.shares.hosts for user in range(holder.first, holder.last)
         }
         alpha = summary["alpha"]
-        traitors = {user: "traitor" for user, host in holders.items() if host in scene.traitors}
+        liars = {user: "liar" for user, host in holders.items() if host in scene.liars}
         return cls(
             scenario,
             part.role.clusters,
@@ -140,7 +137,7 @@ class _Expected:
             holders,
             scenario.data.labels,
             alpha,
-            suspects_of(summary) | traitors,
+            suspects_of(summary) | liars,
         )
 
     def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
@@ -229,11 +226,17 @@ def _trace_holds(
         yield f"the trace does not hold: {violation}"
 
 
-def _too_late(ending: str, plan: Plan) -> bool:
+def _too_late(ending: str, scene: Scene, name: str) -> bool:
     """Whether a host was told that it came too late, as one may that is as slow to reach as this."""
-    deployment = plan.scenario.deployment
+    plan, deployment = scene.plan, scene.plan.scenario.deployment
     patience = deployment.away_limit if plan.awaited else deployment.settle
-    return TRIPS * plan.slowest > patience and any(words in ending for words in LATE)
+    taken = TRIPS * plan.slowest + _seconds_of(scene.troubles, name) + _seconds_of(scene.troubles, "coordinator")
+    return taken > patience and any(words in ending for words in LATE)
+
+
+def _harmless(troubles: list[Trouble]) -> bool:
+    """Whether all that happened together is less than anyone's patience."""
+    return sum(each.end - each.start for each in troubles) < LEAST
 
 
 def _guarantee_holds(summary: dict[str, Any], expected: _Expected) -> Iterator[str]:

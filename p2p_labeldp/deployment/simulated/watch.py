@@ -32,6 +32,9 @@ from p2p_labeldp.network.frames import Ack, Bye, Item, Open, Ping, decode
 from p2p_labeldp.protocol.messages import Answer, Refused, Report, kind_of
 from p2p_labeldp.scenario import Scenario
 
+FICKLE = ("liars", "two_faced", "fresh_answers")
+"""Adversaries that answer with several labels; the others answer with one."""
+
 
 class Broken(BaseException):
     """Something does not hold. No program's ``except Exception`` may keep it to itself."""
@@ -47,6 +50,8 @@ class Watch:
         self.scene = scene
         self.failures: list[str] = []
         self.shadows: dict[str, Shadow] = {}
+        self.dealt: Shadow | None = None
+        """The coordinator's that has dealt shares, though it may have lost its disk since."""
         self.sent: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
         """(sender, receiver) to the items that were written to their connections, by number."""
         self.names = {key_of(name): name for name in scenarios}
@@ -86,10 +91,18 @@ class Watch:
         self.shadows[name] = Shadow(role, scenario, papers() / name, results, rows, beside, self.packets)
         disk.committed = lambda path, data: self.committed(name)
 
+    @property
+    def coordinator(self) -> Shadow:
+        """Of the coordinator that has dealt shares, or else of the one there is."""
+        now = self.shadows["coordinator"]
+        dealt = now.node is not None and now.node._part.shares is not None
+        return now if dealt or self.dealt is None else self.dealt
+
     def wiped(self, name: str) -> None:
         """A machine that begins anew: nobody it spoke to before will listen to it, and what it said counts."""
         if name == "coordinator":
             self._closed = self._rounds_closed()
+            self.dealt = self.coordinator
         self._follow_anew(name)
         for sender, receiver in list(self.sent):
             if sender == name:
@@ -110,7 +123,8 @@ class Watch:
         except NotHeld as error:
             self.broke(f"{name}: {error}", error)
         for key, block in shadow.coins.items():
-            if self.coins.setdefault(key, block) != block and name not in self.scene.traitors:
+            lied = name in self.scene.wiped and name in self.scene.liars  # and so hid what it had lost
+            if self.coins.setdefault(key, block) != block and not lied:
                 self.broke(f"{name} draws coins of round {key[0]}, users {key[1]} to {key[2] - 1}, that were drawn")
         for entry in entries:
             if entry.kind == TAKEN:
@@ -120,7 +134,7 @@ class Watch:
         return shadow
 
     def _took(self, name: str, peer: str, number: int, what: tuple[int, bytes]) -> None:
-        if peer in self.scene.wiped or peer in self.scene.traitors:
+        if peer in self.scene.wiped or peer in self.scene.liars:
             return
         sent = self.sent[peer, name]
         if number >= len(sent) or sent[number] != what:
@@ -130,7 +144,7 @@ class Watch:
     def started(self, name: str, node: Node) -> None:
         """A node has replayed its journal: it must say again all that it said."""
         shadow = self.follow(name)
-        if name in self.scene.wiped or name in self.scene.traitors:
+        if name in self.scene.liars:
             return
         for key, peer in node._transport._peers.items():
             said = len(shadow.said[key])
@@ -144,8 +158,8 @@ class Watch:
     def _look_at_links(self, name: str) -> None:
         """What a node has let go of lasts with its receiver: else one of the two could never go on. So does what it
         would let go of if it were started again now. Where the run is over for it nobody goes on."""
-        node, liars = self.scene.nodes.get(name), self.scene.wiped | self.scene.traitors
-        if node is None or node._part.over or node._part.ended or name in liars:
+        node, lost = self.scene.nodes.get(name), self.scene.wiped | self.scene.traitors
+        if node is None or node._part.over or node._part.ended or name in self.scene.liars:
             return
         dropped = {key: peer.link.dropped for key, peer in node._transport._peers.items()}
         if erased := self.shadows[name].facts.get(ERASED, ""):
@@ -154,7 +168,7 @@ class Watch:
         for key, count in dropped.items():
             receiver = self.names[key]
             lasting = self.shadows[receiver].taken[key_of(name)]
-            if count > lasting and receiver not in liars:
+            if count > lasting and receiver not in lost:
                 self.broke(f"{name} let go of {count} items for {receiver}, where {lasting} last")
 
     # Connections.
@@ -185,13 +199,13 @@ class Watch:
             note(name, "bye", to=peer, code=str(frame.code))
         elif isinstance(frame, Ack):
             note(name, "acks", to=peer, received=frame.received)
-            if self.follow(name).taken[key_of(peer)] < frame.received and name not in self.scene.traitors:
+            if self.follow(name).taken[key_of(peer)] < frame.received and name not in self.scene.false_ackers:
                 self.broke(f"{name} acknowledges {frame.received} items of {peer}, and not all of them last")
         elif isinstance(frame, Item):
             self._item(name, peer, frame)
 
     def _item(self, name: str, peer: str, item: Item) -> None:
-        if name in self.scene.traitors:
+        if name in self.scene.liars:
             self.scene.fleet.history.note(name, "floods", to=peer, item=item.number, bytes=len(item.body))
             return
         sent = self.sent[name, peer]
@@ -232,12 +246,12 @@ class Watch:
             self._look_at_reports(name, item, messages)
 
     def _suspects(self, name: str, user: int) -> bool:
-        """Whether a user of this machine was set up to misbehave."""
+        """Whether a user of this machine was set up to answer as she likes."""
         node = self.shadows[name].node
         assert node is not None
         assert node._part.directory is not None
         found = assignments_of(self._scenarios[name], node._part.directory.users)
-        return any(user in each.members for each in found)
+        return any(user in each.members for each in found if each.entry.name in FICKLE)
 
     def _look_at_reports(self, name: str, item: Item, messages: list[tuple[int, Any]]) -> None:
         rounds = {message.round for _, message in messages if type(message) is Report}
