@@ -28,7 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.engines.actors import Simulation, quiet_collector
+from p2p_labeldp.collector import quiet_collector
+from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange, noisy_sha256
 from p2p_labeldp.mechanisms.exchange import BLOCK

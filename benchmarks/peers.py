@@ -42,7 +42,8 @@ from typing import Any
 import trio
 from engines import bare_loop, simulation_of
 
-from p2p_labeldp.engines.actors import Simulation, quiet_collector
+from p2p_labeldp.collector import quiet_collector
+from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.mechanisms import noisy_sha256
 from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.protocol.messages import Features

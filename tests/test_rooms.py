@@ -12,7 +12,7 @@ import pytest
 import p2p_labeldp
 
 ROOMS = (
-    "arrays", "errors", "stderr", "streams", "systems", "threads", "scenario", "data", "privacy", "mechanisms",
+    "arrays", "collector", "errors", "stderr", "streams", "systems", "threads", "scenario", "data", "privacy", "mechanisms",
     "learning", "protocol", "network", "audit", "adversaries", "plugins", "engines", "runs", "experiments", "estimator",
     "deployment", "reporting", "cli",
 )  # fmt: skip

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse  # noqa: F401 - by which rosters are made: loaded before everyone waits for them
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.absence import Absence

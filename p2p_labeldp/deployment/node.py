@@ -442,17 +442,17 @@ class Node:
                 self._reminded = trio.current_time()
             self._tell_progress()
             self._tell_counts()
-            pause = TICK if part.done else max(TICK, min(REMIND / 5, deadline - trio.current_time()))
             arrivals = None
-            with trio.move_on_after(pause):
-                arrivals = await transport.receive()
-            if arrivals is not None:
+            if not self._settled:
+                with trio.move_on_after(max(TICK, min(REMIND / 5, deadline - trio.current_time()))):
+                    arrivals = await transport.receive(or_acknowledged=part.done or self._next_mark is not None)
+            if arrivals:
                 await self._take(arrivals)
                 if part.over or part.stage != stage:
                     continue
             # Limits hold however much a peer has to say.
             now = trio.current_time()
-            if part.done and not any(transport.unacknowledged(key) for key in SINGLES):
+            if self._settled:
                 await self._do([Entry(self._world.time(), SETTLED)])
             elif now >= deadline and (not self._at_work() or now >= deadline + LONGEST_WORK):
                 hosts = self._everyone() if self.role == "coordinator" else ()
@@ -462,6 +462,11 @@ class Node:
             await self._erase()
             self._watch(now)
         self._tell_counts()
+
+    @property
+    def _settled(self) -> bool:
+        """Whether there is nothing left to do, and all that was said has arrived."""
+        return self._part.done and not any(self._transport.unacknowledged(key) for key in SINGLES)
 
     def _dial(self) -> None:
         for key, address in self._part.dials.items():

@@ -31,7 +31,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
-from p2p_labeldp.deployment.roles import SINGLES
+from p2p_labeldp.deployment.roles import SINGLE_AT, SINGLES
 from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.protocol.beforehand import rounds_of
@@ -294,9 +294,8 @@ class Part:
 
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
         """The peers that carry a receiver; this node's own key where it carries her itself."""
-        for name, address in SINGLES.items():
-            if receiver == address:
-                return (name,)
+        if receiver < 0:
+            return SINGLE_AT.get(receiver, ())
         holder = self.shares.holder_of(receiver) if self.shares is not None else None
         return () if holder is None else (holder.key,)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from p2p_labeldp.collector import quiet_collector
 from p2p_labeldp.data.rows import Named, Rows, read_rows
 from p2p_labeldp.deployment import studies
 from p2p_labeldp.deployment.enrolment import enrol
@@ -97,7 +98,8 @@ def _play(
     )
     if file is not None and not is_private(file):
         logger("warning", warning=f"{file}: others may read it, and the labels in it; chmod 600 makes it yours alone")
-    trio.run(node.run)
+    with quiet_collector():
+        trio.run(node.run)
     node.journal.close()  # not after an error: a thread may still be writing to it
     return node.withheld
 

@@ -15,7 +15,9 @@ SINGLES = {
     "curator": CURATOR,
     "shuffler": SHUFFLER,
 }
-"""Roles of which a deployment has one at most."""
+"""Roles of which a deployment has one at most, and their addresses."""
+SINGLE_AT = {address: (name,) for name, address in SINGLES.items()}
+"""Who carries an address that is no user's: one node, or nobody."""
 
 
 def require_deployable(scenario: Scenario) -> None:

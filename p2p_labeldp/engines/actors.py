@@ -7,10 +7,9 @@ that a limit on every wait costs nothing per user. Users end with a message, not
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 
@@ -18,6 +17,7 @@ import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
 from trio.testing import MockClock
 
+from p2p_labeldp.collector import quiet_collector
 from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.errors import RunError, leaves
 from p2p_labeldp.mechanisms import Coins, Holder, Plan, PriorOf, Randomness
@@ -155,7 +155,8 @@ class Simulation:
     def run(self) -> Outcome:
         """Run to the end, in virtual time; whatever happens, what was traced is written."""
         try:
-            with quiet_collector(len(self.population.labels)):
+            # A small run is over sooner than the one full collection that this takes.
+            with quiet_collector() if len(self.population.labels) >= _MANY else nullcontext():
                 trio.run(
                     self.main,
                     clock=MockClock(autojump_threshold=0),
@@ -360,27 +361,6 @@ class _Desk(list[Record]):
     def __init__(self, receive: Callable[[Record], None]) -> None:
         super().__init__()
         self.append = receive  # type: ignore[method-assign]
-
-
-@contextmanager
-def quiet_collector(users: int = _MANY) -> Iterator[None]:
-    """Let the garbage collector leave millions of live tasks alone for the length of a run.
-
-    At its defaults it walks all of them again and again, which more than doubles the time. A small run is over sooner
-    than the one full collection that this takes.
-    """
-    if users < _MANY:
-        yield
-        return
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(500_000, 50, 1000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
 
 
 def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -92,6 +92,7 @@ class Transport:
         self._callers: dict[trio.abc.Stream, None] = {}  # that we do not know yet, or have just refused
         self._arrivals: list[Arrival] = []
         self._held = 0
+        self._all_acknowledged = False  # by some peer, since somebody waits for arrivals
         self._arrived, self._room = trio.Event(), trio.Event()
         self._nursery: trio.Nursery | None = None
 
@@ -156,10 +157,14 @@ class Transport:
         else:
             connection.wake.set()
 
-    async def receive(self) -> list[Arrival]:
-        """Everything that has arrived, at least one item; in order, of each peer. One task alone may wait here."""
+    async def receive(self, or_acknowledged: bool = False) -> list[Arrival]:
+        """Everything that has arrived, at least one item; in order, of each peer. One task alone may wait here.
+
+        ``or_acknowledged``: or nothing, as soon as some peer has acknowledged all that there is for it.
+        """
+        self._all_acknowledged = False
         await trio.lowlevel.checkpoint()
-        while not self._arrivals:
+        while not self._arrivals and not (or_acknowledged and self._all_acknowledged):
             self._arrived = trio.Event()
             await self._arrived.wait()
         arrivals, self._arrivals = self._arrivals, []
@@ -479,6 +484,9 @@ class Transport:
                     self._log("duplicate", number=frame.number, **facts)
             elif isinstance(frame, Ack):
                 peer.link.acknowledged(frame.received)
+                if not peer.link.unacknowledged:
+                    self._all_acknowledged = True
+                    self._arrived.set()
             elif isinstance(frame, Open):
                 raise Refused(Fault.OUT_OF_ORDER, "an Open comes once, at the beginning")
 
