@@ -7,8 +7,9 @@
 Two tables:
 
 * the deployment: coordinator, learner, auditor and two user hosts as processes, every message journaled, traced
-  and sent over mutual TLS. Time runs from the coordinator's word to begin until every report has arrived; clusters
-  are given. Messages are all that the trace holds. Beside it the CPU of the actors engine for the same users.
+  and sent over mutual TLS. Time runs from the coordinator's word to begin until everyone is done, which ends the
+  exchange, and on until every report has arrived, and every record of the trace; clusters are given. Messages are all
+  that the trace holds, and counted until then. Beside it the CPU of the actors engine for the same users.
 * the transport alone: two processes, one sends mail of a hundred messages an item, the other decodes it, journals
   nothing and acknowledges.
 
@@ -111,7 +112,8 @@ def deployed(users: int, hosts: int = HOSTS) -> dict[str, Any]:
                 at.setdefault(event["phase"], datetime.fromisoformat(event["time"]).timestamp())
         return {
             "messages": summary["messages"],
-            "exchange": at["tracing"] - at["begun"],
+            "exchange": at["exchanged"] - at["begun"],
+            "arrived": at["tracing"] - at["begun"],
             "whole": at["left"] - at["begun"],
             "digest": summary["noisy_sha256"],
             "taken": watch.taken,
@@ -123,14 +125,18 @@ def deployed(users: int, hosts: int = HOSTS) -> dict[str, Any]:
 def tell_roles(everyone: list[int]) -> None:
     """One row for each number of users."""
     roles = ("coordinator", "learner", "auditor", "a host")
-    print(f"{'users':>9} {'exchange':>9} {'whole':>7} {'CPU':>7}" + "".join(f"{role:>18}" for role in roles))
+    print(
+        f"{'users':>9} {'exchange':>9} {'arrived':>9} {'whole':>7} {'CPU':>7}"
+        + "".join(f"{role:>18}" for role in roles)
+    )
     for users in everyone:
         found = deployed(users, ROLE_HOSTS)
         taken = found["taken"]
         hosts = [value for name, value in taken.items() if name.startswith("users")]
         shown = [taken[role] for role in roles[:3]] + [(max(cpu for cpu, _ in hosts), max(most for _, most in hosts))]
         cpu = sum(seconds for seconds, _ in taken.values())
-        print(f"{users:>9} {found['exchange']:>7.1f} s {found['whole']:>5.1f} s {cpu:>5.0f} s", end="")
+        moments = f"{found['exchange']:>7.1f} s {found['arrived']:>7.1f} s {found['whole']:>5.1f} s"
+        print(f"{users:>9} {moments} {cpu:>5.0f} s", end="")
         print("".join(f"{f'{seconds:.0f} s, {most >> 20} MB':>18}" for seconds, most in shown), flush=True)
 
 
@@ -230,15 +236,16 @@ def main() -> None:
     if options.roles:
         tell_roles(options.roles)
         return
-    titles = ("users", "messages", "seconds", "messages/s", "us/user", "in memory", "ratio")
-    print(" ".join(f"{title:>{width}}" for title, width in zip(titles, (7, 9, 8, 11, 8, 10, 6), strict=True)))
+    titles = ("users", "messages", "exchange", "us/user", "arrived", "us/user", "messages/s", "in memory", "ratio")
+    print(" ".join(f"{title:>{width}}" for title, width in zip(titles, (7, 9, 8, 8, 8, 8, 11, 10, 6), strict=True)))
     for users in options.users:
         found, (memory, digest) = deployed(users), in_memory(users)
         assert found["digest"] == digest, "the deployment and the engine disagree"
-        exchange = found["exchange"]
+        exchange, arrived = found["exchange"], found["arrived"]
         print(
-            f"{users:>7} {found['messages']:>9.0f} {exchange:>8.2f} {found['messages'] / exchange:>11.0f} "
-            f"{1e6 * exchange / users:>8.0f} {memory:>10.2f} {exchange / memory:>6.1f}"
+            f"{users:>7} {found['messages']:>9.0f} {exchange:>8.2f} {1e6 * exchange / users:>8.0f} "
+            f"{arrived:>8.2f} {1e6 * arrived / users:>8.0f} {found['messages'] / arrived:>11.0f} "
+            f"{memory:>10.2f} {arrived / memory:>6.1f}"
         )
     print(f"transport alone, {PER_ITEM} messages an item: {transport_rate():,.0f} messages/s")
 

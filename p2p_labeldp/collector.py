@@ -1,8 +1,7 @@
 """The garbage collector, kept from walking what is there to stay.
 
 At its defaults it walks all live objects again and again: a simulation of many users takes more than twice as long, and
-a node of a deployment, whose libraries alone are some hundred thousand objects, stands still for 50 ms while others wait
-for it.
+a node of a deployment, whose libraries alone are a hundred thousand objects, stands still for 50 ms while others wait.
 """
 
 from __future__ import annotations

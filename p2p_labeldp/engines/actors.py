@@ -8,7 +8,7 @@ that a limit on every wait costs nothing per user. Users end with a message, not
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from itertools import islice
