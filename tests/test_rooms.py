@@ -13,8 +13,8 @@ import p2p_labeldp
 
 ROOMS = (
     "arrays", "collector", "errors", "stderr", "streams", "systems", "threads", "scenario", "data", "privacy",
-    "mechanisms", "learning", "protocol", "network", "audit", "adversaries", "plugins", "engines", "runs", "experiments",
-    "estimator", "deployment", "reporting", "cli",
+    "mechanisms", "learning", "protocol", "network", "audit", "adversaries", "plugins", "engines", "runs",
+    "experiments", "estimator", "deployment", "reporting", "cli",
 )  # fmt: skip
 PACKAGE = Path(p2p_labeldp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -11,11 +11,8 @@ users or to fit a model may take minutes, and a node that says nothing for ten s
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import hmac
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +20,23 @@ import msgspec
 import trio
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.admission import PROGRAM, SHUNNED, Admission, difference
+from p2p_labeldp.deployment.admission import PROGRAM, SHUNNED, Admission
+from p2p_labeldp.deployment.belonging import digest_of, require_own
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
-from p2p_labeldp.deployment.certified import CertifiedKey
-from p2p_labeldp.deployment.enrolment import Desk, serve_enrolment
+from p2p_labeldp.deployment.enrolment import Desk
 from p2p_labeldp.deployment.erasure import Mark, RoundKeys
-from p2p_labeldp.deployment.health import serve_health
 from p2p_labeldp.deployment.invitations import read_allowed
 from p2p_labeldp.deployment.journal import (
     EXPIRED,
     JOINED,
-    MIXING,
-    PASSING,
     SEALED,
     SETTLED,
     TAKEN,
     Entry,
     Journal,
-    JournaledCoins,
 )
 from p2p_labeldp.deployment.logs import Logger
-from p2p_labeldp.deployment.outputs import files_writer, prepare_place, trace_writer
+from p2p_labeldp.deployment.making import Making
 from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import (
     SINGLES,
@@ -53,26 +46,22 @@ from p2p_labeldp.deployment.roles import (
     require_schema,
     singles_of,
 )
+from p2p_labeldp.deployment.services import serve
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.mechanisms.coins import ExpandedEntropy, make_coins, randomness_of
 from p2p_labeldp.mechanisms.plan import Holder
-from p2p_labeldp.mechanisms.planning import mechanism_of, require_installed
+from p2p_labeldp.mechanisms.planning import mechanism_of
 from p2p_labeldp.network.addresses import EVERYWHERE, format_address, parse_address
-from p2p_labeldp.network.credentials import Identity
 from p2p_labeldp.network.frames import Bye, Parting
-from p2p_labeldp.network.relay import Relay
 from p2p_labeldp.network.tls import Transport
-from p2p_labeldp.protocol.beforehand import plan_beforehand, rounds_of
+from p2p_labeldp.protocol.beforehand import rounds_of
 from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, Scenario
-from p2p_labeldp.streams import Purpose
 
 TICK = 0.02  # seconds between looks at what has been acknowledged, where that is all that is waited for
 COUNT = 0.5  # seconds between two counts, where they are wanted
 REMIND = 5.0  # seconds after which a node says for whom it still waits
 LONGEST_WORK = 6 * 3600.0  # seconds over the limit that a node which is there may take over the results
 BETWEEN = (Parting.DEALT, Parting.JOURNAL, Parting.RUN)  # refusals of a study that is not this node's
-EXACT = "figures about the test examples are exact, and go to every host that asks for the model"
 ERASED = "erased"  # the fact that says where a node resumes whose secrets of rounds are gone
 FAREWELL = 3.0  # seconds a dismissed node stays, so that the coordinator hears that it was; and it, for latecomers
 
@@ -121,7 +110,7 @@ class Node:
         self.journal = Journal(state, owner=me.fingerprint, secret=secret, disk=self._world.disk)
         if self.journal.dropped:
             self.log("warning", warning=f"a crash left {self.journal.dropped} bytes of the journal unfinished; dropped")
-        self._require_own_journal(state)
+        require_own(self.journal, role, scenario)
         self._mark = Mark()
         """Up to which the secrets of the mixed exchange are erased; the next one waits in ``_next_mark``."""
         self._next_mark: Mark | None = None
@@ -131,9 +120,21 @@ class Node:
             if erased := self.journal.fact(ERASED, ""):
                 self._mark = msgspec.json.decode(erased, type=Mark)
             self._keys = RoundKeys(state, self._world.disk, self._world.entropy, self._mark)
-        self._part = self._make_part(state, place, rows)
+        self._part: Part = Making(
+            scenario=scenario,
+            key=me.key,
+            log=self.log,
+            world=self._world,
+            journal=self.journal,
+            certificates=certificates,
+            place=place,
+            rows=rows,
+            run=lambda: self._part.run,
+            allowed=self._allowed,
+            keys=self._keys,
+        ).part(role)
         known = {role: self.journal.fact(f"known {role}", "") for role in self._singles}
-        self._admission = Admission(role, scenario, self._part, self._digest, self._allowed, known)
+        self._admission = Admission(role, scenario, self._part, digest_of(scenario), self._allowed, known)
         self._transport = Transport(
             self.credentials,
             greeting=self._admission.greet,
@@ -157,116 +158,6 @@ class Node:
         self._shown = self._part.shown
 
     # Beginning.
-
-    def _require_own_journal(self, state: Path) -> None:
-        """A journal is of one role and one scenario, and, which it has seen to itself, of one certificate."""
-        if (its := self.journal.fact("program", PROGRAM)) != PROGRAM:
-            raise RequestError(
-                f"--state {state}: the journal is of p2p-labeldp {its}, and this is {PROGRAM}; "
-                "finish the run with that version, or name a new folder"
-            )
-        self._digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
-        seed = str(self.scenario.coins.seed) if self.scenario.coins.source == "seeded" else ""
-        for name, mine in (("role", self.role), ("scenario", self._digest), ("seed", seed)):
-            its = self.journal.fact(name, mine)
-            if its != mine:
-                what = difference(mine, its) if name == "scenario" else f"another {name}"
-                raise RequestError(f"--state {state}: the journal is of a run with {what}; name a new folder")
-        if self.role == "coordinator":
-            hosts = str(self.scenario.deployment.hosts)
-            if (its := self.journal.fact("hosts", hosts)) != hosts:
-                raise RequestError(
-                    f"--state {state}: the journal is of a run with deployment.hosts = {its}, not {hosts}"
-                )
-
-    def _make_part(self, state: Path, place: Path | None, rows: Rows | None) -> Part:
-        """Of each role only what it needs is imported: a host for one person stays small."""
-        key, scenario = self.credentials.identity.key, self.scenario
-        if self.role == "coordinator":
-            from p2p_labeldp.deployment.coordinating import CoordinatorPart
-
-            run = self.journal.fact("run", self._world.entropy(8).hex())
-            # Who was on the list when the run began, so that a node that starts again says the same.
-            listed = self.journal.fact("allowed", ",".join(sorted(self._allowed or ())))
-            expected = [name for name in listed.split(",") if name]
-            return CoordinatorPart(key, self.log, scenario, run, self._root(), expected, self._signing())
-        if self.role == "auditor":
-            from p2p_labeldp.deployment.auditing import AuditorPart
-
-            out = prepare_place(place or state / "results", self.journal.used)
-            return AuditorPart(key, self.log, scenario, trace_writer(out, lambda: self._part.run, self._world.disk))
-        if rows is not None:
-            self._require_same_rows(state, rows)
-        plan = plan_beforehand(scenario, len(scenario.data.schema.classes))
-        if self.role in ("curator", "shuffler"):
-            from p2p_labeldp.deployment.intermediary import IntermediaryPart
-
-            root = bytes.fromhex(self.journal.fact(PASSING, self._world.entropy(32).hex()))
-            randomness = randomness_of(scenario.coins, Purpose.CURATOR, ExpandedEntropy(root))
-            return IntermediaryPart(key, self.log, scenario, plan, randomness)
-        if self.role == "learner":
-            from p2p_labeldp.deployment.learning import LearnerPart
-            from p2p_labeldp.deployment.results import writer
-            from p2p_labeldp.learning import require_model
-
-            require_installed(scenario.mechanism.kind)
-            require_model(scenario.learner)
-            if rows is not None and not scenario.ships:
-                self.log("warning", warning=EXACT)
-            out = prepare_place(place or state / "results", self.journal.used)
-            return LearnerPart(key, self.log, scenario, writer(out, scenario, rows, self._world.disk))
-        from p2p_labeldp.deployment.users import UsersPart
-
-        if rows is None:
-            raise RequestError("--rows is missing; it names the file with this host's own rows")
-        coins = make_coins(scenario.coins.source, scenario.coins.seed, self._world.entropy)
-        if scenario.coins.source == "system":
-            coins = JournaledCoins(coins, self.journal, self._keys)
-        else:
-            self.log("warning", warning='coins.source = "seeded": whoever knows the seed can undo every flip')
-        keep = None
-        if place is not None:
-            keep = files_writer(prepare_place(place, self.journal.used), lambda: self._part.run, self._world.disk)
-        return UsersPart(key, self.log, scenario, rows, plan, coins, keep, self._signing(), self._keep_pool(state))
-
-    def _keep_pool(self, state: Path) -> Callable[[bytes], None] | None:
-        """Where what colluders among this host's users know goes; None where the scenario has no adversaries."""
-        if not self.scenario.adversaries:
-            return None
-        from p2p_labeldp.deployment.misbehaving import POOLED
-
-        kinds = ", ".join(dict.fromkeys(entry.name for entry in self.scenario.adversaries))
-        self.log("warning", warning=f"the scenario has adversaries, and this host carries theirs: {kinds}")
-        return lambda content: self._world.disk.write(state / POOLED, [content])
-
-    def _signing(self) -> CertifiedKey | None:
-        """The key of this node's certificate, for statements of the mixed exchange."""
-        if not EXCHANGES[self.scenario.mechanism.exchange].relayed:
-            return None
-        return CertifiedKey.load(self._certificates)
-
-    def _root(self) -> bytes:
-        """What the coordinator's nonces of the mixed exchange are made from; the same after a restart."""
-        if not EXCHANGES[self.scenario.mechanism.exchange].relayed:
-            return b""
-        return bytes.fromhex(self.journal.fact(MIXING, self._world.entropy(32).hex()))
-
-    def _require_same_rows(self, state: Path, rows: Rows) -> None:
-        """A journal is of one node's rows; what it keeps of them tells no label.
-
-        With other labels under the same coins, what was answered would not be what is answered. Without the node's key
-        nobody can try labels out on this.
-        """
-        assert rows.labels is not None
-        secret = (self._certificates / "key.pem").read_bytes()
-        clusters = b"" if rows.clusters is None else rows.clusters.tobytes()
-        facts = {
-            "data": hashlib.sha256(rows.features.tobytes() + clusters + repr(rows.persons).encode()).hexdigest(),
-            "labels": hmac.new(secret, rows.labels.tobytes(), "sha256").hexdigest(),
-        }
-        for name, mine in facts.items():
-            if self.journal.fact(name, mine) != mine:
-                raise RequestError(f"--state {state}: the journal is of a run with other {name}; name a new folder")
 
     def _replay(self) -> None:
         """Take everything again that was taken before, and make everything again that was said."""
@@ -336,7 +227,17 @@ class Node:
             if listen.endswith(":0"):
                 self.journal.replace_fact("listen", format_address(parse_address(listen)[0], port))
             self.journal.commit()
-            await self._serve_others(nursery)
+            await serve(
+                nursery,
+                self.scenario.deployment,
+                self._part,
+                self.health,
+                self._desk,
+                self._certificates,
+                self.credentials,
+                self.log,
+                self._world.sockets,
+            )
             self.log("listening", listen=address, role=self.role)
             self._say_whom_to_trust()
             if started is not None:
@@ -377,37 +278,6 @@ class Node:
     def withheld(self) -> list[int]:
         """Clusters that released nothing, since they would not keep the target; known to the learner."""
         return self._part.withheld
-
-    async def _serve_others(self, nursery: trio.Nursery) -> None:
-        deployment = self.scenario.deployment
-        if deployment.health:
-            with _address_errors("health", deployment.health):
-                await nursery.start(serve_health, *parse_address(deployment.health), self.health, self._world.sockets)
-        if self._desk is not None:
-            with _address_errors("enrolment", deployment.enrolment):
-                await nursery.start(
-                    serve_enrolment,
-                    self._beside(deployment.enrolment),
-                    self._desk,
-                    self._certificates,
-                    self.log,
-                    self._world.sockets,
-                )
-        if self.role == "coordinator" and deployment.relay:
-            relay = Relay(self.credentials, self._may_meet, self.log, self._world.sockets)
-            with _address_errors("relay", deployment.relay):
-                await nursery.start(relay.serve, self._beside(deployment.relay))
-
-    def _beside(self, address: str) -> str:
-        """Where to listen for what others reach under this address: at the interface that this node listens at."""
-        listen = self.scenario.deployment.listen
-        host, port = parse_address(address)
-        return format_address(parse_address(listen)[0] if listen else host, port)
-
-    def _may_meet(self, caller: Identity, called: str) -> bool:
-        """Whether two hosts may meet at this node: both are of this run."""
-        hosts = {} if self._part.shares is None else self._part.shares.by_key
-        return caller.key in hosts and called in hosts and not self._part.shunned & {caller.key, called}
 
     def health(self) -> dict[str, Any]:
         """Nothing in it depends on a label or a coin: whoever reads it may be anyone."""
@@ -659,11 +529,3 @@ class Node:
         shares = self._part.shares
         hosts = [holder.key for holder in (shares.hosts if shares else ()) if holder.key not in self._part.shunned]
         return [*self._singles[1:], *hosts]
-
-
-@contextlib.contextmanager
-def _address_errors(name: str, address: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RequestError(f"deployment.{name} = {address}: cannot listen there: {error.strerror}") from None

@@ -16,7 +16,7 @@ from sentinels import FEATURES, PLACES, STUDY, files_below, found_in, labels_in,
 from p2p_labeldp.audit.folder import find
 from p2p_labeldp.cli import main
 from p2p_labeldp.data import load
-from p2p_labeldp.deployment.node import EXACT
+from p2p_labeldp.deployment.making import EXACT
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import load_scenario, parse_scenario
 
