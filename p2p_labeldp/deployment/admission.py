@@ -64,7 +64,7 @@ class Admission:
             if not self._known[peer.role]:
                 self._known[peer.role] = self.met[peer.role] = peer.fingerprint
             return
-        if peer.key in part.shunned:
+        if peer.key in part.costs.shunned:
             raise Barred(Parting.SHUNNED, Fault.MISDIRECTED, SHUNNED)
         if self._role == "coordinator":
             if self._allowed is not None and not self._allowed & {peer.name, peer.fingerprint}:

@@ -18,7 +18,8 @@ import msgpack
 from p2p_labeldp.audit.rules import Broken, require_shape
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.deployment.items import MAX_BODY, Directory, Finish, Item, Ready, Records, Traced
-from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.logs import Log
+from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.protocol.auditor import Auditor
 from p2p_labeldp.protocol.messages import AUDITOR, HOST, Fault, Refusal, Refused
@@ -80,7 +81,7 @@ class AuditorPart(Part):
         if not item.records or not 0 <= item.time < math.inf:
             raise Refused(Fault.MALFORMED, "records of nothing, or of no time")
         # What its own users say, and as many refusals as it may trace.
-        if key not in SINGLES and self._kept[key] + len(item.records) > 2 * self.fair:
+        if key not in SINGLES and self._kept[key] + len(item.records) > 2 * self.costs.most_messages:
             raise Refused(Fault.OUT_OF_ORDER, "more records than its users can have sent")
         latest = max(0.0, self.now - self.directory.started) + CLOCKS_DIFFER
         kept = []

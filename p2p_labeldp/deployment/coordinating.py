@@ -49,8 +49,9 @@ from p2p_labeldp.deployment.items import (
     decode_users,
     encode_column,
 )
+from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.misbehaving import assignments_of, misbehaving_coordinator
-from p2p_labeldp.deployment.parts import EPOCH, Log, Part
+from p2p_labeldp.deployment.parts import EPOCH, Part
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of, singles_of
 from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
@@ -451,6 +452,7 @@ class CoordinatorPart(Part):
             self._end(CheckError(short))
             return
         self.directory = Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts)
+        self.costs.directory = self.directory
         self.shares = Shares(self.directory)
         self._columns = Columns(users, self.shares)
         self._go(MEETING)

@@ -18,7 +18,7 @@ import trio
 
 from p2p_labeldp.deployment.certificates import KEY, load_key
 from p2p_labeldp.deployment.invitations import NotYet, Register, check_token, read_secret, read_token
-from p2p_labeldp.deployment.parts import Log
+from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.signing import make_request, own_key_digest, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.addresses import parse_address

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.deployment.items import Directory, Item, Ready
-from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.logs import Log
+from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.plan import Holder, Plan, Work

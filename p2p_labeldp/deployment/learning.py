@@ -28,7 +28,8 @@ from p2p_labeldp.deployment.items import (
     decode_column,
     encode_result,
 )
-from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.logs import Log
+from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.engines.outcome import Outcome, withheld_line
 from p2p_labeldp.errors import RunError

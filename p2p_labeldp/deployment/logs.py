@@ -11,6 +11,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -26,6 +27,8 @@ FACTS = frozenset(
 )  # fmt: skip
 WARNINGS = ("refused", "limit", "away", "waiting", "broken", "warning", "duplicate", "failed", "slow", "shunned")
 MAX_TEXT = 300  # characters of a fact; a peer may have chosen it
+Log = Callable[..., None]
+"""(event, facts): nothing in it may depend on a label."""
 
 
 class Logger:

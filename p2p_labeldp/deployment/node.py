@@ -340,7 +340,7 @@ class Node:
 
     def _dial(self) -> None:
         for key, address in self._part.dials.items():
-            if self._dialled.get(key) != address and key not in self._part.shunned:
+            if self._dialled.get(key) != address and key not in self._part.costs.shunned:
                 self._dialled[key] = address
                 mutual = self.role == "users" and key not in SINGLES
                 self._transport.connect(key, address, mutual=mutual, relay=self.scenario.deployment.relay)
@@ -354,7 +354,7 @@ class Node:
         await self._do([Entry(now, TAKEN, a.key, a.identity.name, a.clock, a.body) for a in arrivals])
         for key in dict.fromkeys(arrival.key for arrival in arrivals):
             # A host that came too late has said nothing that counts: it says the same when the next study begins.
-            if key not in self._part.shunned | self._part.late:
+            if key not in self._part.costs.shunned | self._part.late:
                 self._transport.acknowledge(key)
 
     async def _do(self, entries: list[Entry]) -> None:
@@ -364,7 +364,7 @@ class Node:
         if self._keys is not None and self._part.closed > max(self._mark.rounds, self._keys.erased):
             self._mark_round()
         self._shown = self._part.shown
-        for key in sorted(self._part.shunned - self._dropped):
+        for key in sorted(self._part.costs.shunned - self._dropped):
             self._dropped.add(key)
             self._transport.close_peer(key, SHUNNED, Parting.SHUNNED)
         for key in sorted(self._part.late - self._dropped):
@@ -377,7 +377,7 @@ class Node:
             role, fingerprint = self._admission.met.popitem()
             self.journal.replace_fact(f"known {role}", fingerprint)
         for entry in entries:
-            if entry.kind == TAKEN and not self._part.judge(entry.peer, entry.name, len(entry.body)):
+            if entry.kind == TAKEN and not self._part.costs.admits(entry.peer, entry.name, len(entry.body)):
                 continue
             self.journal.append(self._sealed(entry))
             self._entries += 1
@@ -527,5 +527,7 @@ class Node:
 
     def _everyone(self) -> list[str]:
         shares = self._part.shares
-        hosts = [holder.key for holder in (shares.hosts if shares else ()) if holder.key not in self._part.shunned]
+        hosts = [
+            holder.key for holder in (shares.hosts if shares else ()) if holder.key not in self._part.costs.shunned
+        ]
         return [*self._singles[1:], *hosts]

@@ -5,17 +5,17 @@ lets a node that was killed replay its journal and say again, word for word and 
 ever said. So a part draws no randomness but coins that are journaled, and reads no clock: ``now`` is handed in.
 
 Mail may come from a peer that lies. Whom a peer may speak for is decided here, by the key that its
-certificate gave it; whether a message fits the moment is decided by the role it is for. A user host that has
-been refused more often than any honest one could be is not listened to any more, so that what it can make others
-trace, journal and log has an end.
+certificate gave it; whether a message fits the moment is decided by the role it is for. What a peer can make this
+node keep, trace and log has an end (``deployment.costs``).
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+from p2p_labeldp.deployment.costs import Costs
 from p2p_labeldp.deployment.items import (
     PART,
     Directory,
@@ -31,12 +31,12 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
+from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.roles import SINGLE_AT, SINGLES
 from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.protocol.beforehand import rounds_of
 from p2p_labeldp.protocol.messages import (
-    ATTEMPTS,
     AUDITOR,
     HOST,
     Fault,
@@ -47,21 +47,12 @@ from p2p_labeldp.protocol.messages import (
     kind_of,
 )
 from p2p_labeldp.protocol.wire import Envelope
-from p2p_labeldp.scenario import EXCHANGES, MAX_RELAYS, Scenario
+from p2p_labeldp.scenario import Scenario
 
 EPOCH = 1 << 32  # ticks for each round: when one is closed clocks move on to the next epoch
 MAX_CLOCK = 1 << 62  # no honest clock comes near it; clocks stand still there
-MOST_REFUSED = 1000  # of one peer, beyond what its users may say late; so many are logged
-PAGE = 1 << 14  # bytes that no honest peer sends: each more in them counts like one more refusal
-FAIR_BYTES = 1 << 20  # of one user host, before anyone knows how many users there are: a thousand times what it says
-USER_BYTES = 4096  # for each user and round: many times what an honest one's messages and their records take
-LAYERS_BYTES = 96  # of a packet of the mixed exchange, for each relay: it is in every relay's batch, and in evidence
-GO_BYTES = 512  # for each relay: a user's go, and more than everything else that is said of her packet
-HEAD_BYTES = 64  # of an item in a journal, besides its body
 LONGEST_QUEUE = 8 * PART  # messages that are kept until they are sent: as bytes they take a tenth of the memory
 LATE = (Fault.OUT_OF_ORDER, Fault.DUPLICATE)  # faults of messages from which nobody honest is safe
-Log = Callable[..., None]
-"""(event, facts): for operators; nothing in it may depend on a label."""
 
 
 class Part:
@@ -77,6 +68,7 @@ class Part:
         self._rounds = rounds_of(scenario)
         self.shares: Shares | None = None
         self.directory: Directory | None = None
+        self.costs = Costs(scenario, log)
         self.over = False
         """Everyone may go, this node too."""
         self.ended = False
@@ -89,8 +81,6 @@ class Part:
         """Keys of the user hosts that would like to have the model; known to the learner."""
         self.dials: dict[str, str] = {}
         """Peers to which a connection is kept up from this side, and their addresses."""
-        self.shunned: set[str] = set()
-        """User hosts that were refused too often: nothing is taken from them any more."""
         self.late: set[str] = set()
         """User hosts that were there in time and asked for a share too late; known to the coordinator."""
         self.clock = 0
@@ -103,10 +93,6 @@ class Part:
         self._local: deque[Envelope] = deque()
         self._peer = ("", "")  # key and name of whoever is being listened to
         self._size = 0  # bytes of what it says: of an item, or of a message on average
-        self._refused: Counter[str] = Counter()  # by key
-        self._logged: Counter[str] = Counter()  # of these
-        self._traced = 0  # refusals
-        self._taken_bytes: Counter[str] = Counter()  # by key
 
     # What a node asks of its part.
 
@@ -189,37 +175,11 @@ class Part:
         """Whether there is nothing left to do but to have everything said arrive."""
         return self.finished and not self._quiet
 
-    def judge(self, key: str, name: str, size: int) -> bool:
-        """Whether to take an item of so many bytes: asked before it is journaled, so that nobody fills this disk."""
-        if key in self.shunned:
-            return False
-        if key in SINGLES or self._taken_bytes[key] + size + HEAD_BYTES <= self.allowance:
-            return True
-        self.shunned.add(key)
-        self.log("shunned", peer=name, bytes=self._taken_bytes[key])
-        return False
-
-    @property
-    def allowance(self) -> int:
-        """Bytes that one user host may make this node keep: more than all users together say in an honest run."""
-        if self.directory is None:
-            return FAIR_BYTES
-        relays = self._most_relays
-        a_round = USER_BYTES + ATTEMPTS * relays * (GO_BYTES + 2 * LAYERS_BYTES * relays)
-        a_user = 8 * self.directory.features + USER_BYTES + a_round * self._rounds
-        return FAIR_BYTES + a_user * self.directory.users
-
-    @property
-    def _most_relays(self) -> int:
-        """Of the mixed exchange, as far as is known before there are clusters; 0 in others."""
-        mechanism = self._scenario.mechanism
-        return mechanism.relays or MAX_RELAYS if EXCHANGES[mechanism.exchange].relayed else 0
-
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         """Act on one item of a peer; whatever is wrong with it is refused, and the part stays as it was."""
-        if key in self.shunned:
+        if key in self.costs.shunned:
             return
-        self._taken_bytes[key] += len(body) + HEAD_BYTES
+        self.costs.keep(key, len(body))
         # A user host's clock in an epoch that no run reaches is a lie, and would drive everyone's out of order.
         believed = key in SINGLES or clock < (self._rounds + 2) * EPOCH
         self._step(max(self.clock, clock if believed else 0) + 1, now)
@@ -320,27 +280,18 @@ class Part:
 
     def refuse(self, sender: int, receiver: int, kind: str, refused: Refused) -> None:
         """Trace a refusal; the log names the fault alone, since the detail may quote a label."""
-        if self._counts(0 if refused.fault in LATE else self._size):
+        if self.costs.refuse(*self._peer, 0 if refused.fault in LATE else self._size):
             self.trace(receiver, Refusal(sender, kind, refused.fault, refused.detail))
-            self._tell(sender=sender, kind=kind, fault=refused.fault)
+            self.costs.log(*self._peer, sender=sender, kind=kind, fault=refused.fault)
 
     def trace(self, receiver: int, refusal: Refusal) -> None:
-        if self._traced < self.fair:
-            self._traced += 1
+        if self.costs.trace():
             self._records.append((receiver, AUDITOR, refusal))
 
     def reject(self, kind: str, refused: Refused) -> None:
         """Log that something which is no message was refused."""
-        if self._counts(self._size):
-            self._tell(peer=self._peer[1], kind=kind, fault=refused.fault)
-
-    @property
-    def fair(self) -> int:
-        """More messages than all users together send in an honest run, and so more than one peer's can be late."""
-        users = 0 if self.directory is None else self.directory.users
-        relays = self._most_relays
-        each = ATTEMPTS * (8 + relays) if relays else 5
-        return MOST_REFUSED + each * self._rounds * users
+        if self.costs.refuse(*self._peer, self._size):
+            self.costs.log(*self._peer, peer=self._peer[1], kind=kind, fault=refused.fault)
 
     def knows(self, key: str, directory: Directory) -> None:
         """Take the directory from the coordinator."""
@@ -348,7 +299,7 @@ class Part:
         if self.directory is not None:
             raise Refused(Fault.DUPLICATE, "the directory is known")
         self.shares = Shares(directory)
-        self.directory = directory
+        self.directory = self.costs.directory = directory
 
     @staticmethod
     def only(key: str, allowed: str) -> None:
@@ -360,28 +311,9 @@ class Part:
     def _step(self, clock: int, now: float) -> None:
         self.clock, self.now = min(clock, MAX_CLOCK), now
 
-    def _counts(self, size: int) -> bool:
-        """Count a refusal of so many bytes against whoever is being listened to; whether to tell of it."""
-        key, name = self._peer
-        self._refused[key] += 1 + size // PAGE
-        if not key or self._refused[key] <= self.fair:
-            return True
-        if key not in SINGLES:
-            self.shunned.add(key)
-            self.log("shunned", peer=name, count=self._refused[key])
-        return False
-
-    def _tell(self, **facts: Any) -> None:
-        key, name = self._peer
-        self._logged[key] += 1
-        if self._logged[key] <= MOST_REFUSED:
-            self.log("refused", **facts)
-        elif self._logged[key] == MOST_REFUSED + 1:
-            self.log("warning", peer=name, warning=f"refused {MOST_REFUSED} times; no more of it will be logged")
-
     def _deliver(self, key: str, envelopes: Iterable[Envelope]) -> None:
         for envelope in envelopes:
-            if key in self.shunned:
+            if key in self.costs.shunned:
                 return
             mine, its = self.carries(envelope.receiver), self._speaks_for(key, envelope.sender)
             if mine and its:
@@ -392,10 +324,11 @@ class Part:
 
     def _misdirected(self, envelope: Envelope, refused: Refused) -> None:
         """Traced as bytes that are no message: whoever the addresses name, she has said nothing."""
-        if self._counts(self._size):
-            key, name = self._peer
+        key, name = self._peer
+        if self.costs.refuse(key, name, self._size):
             self.trace(self.address, Refusal(SINGLES.get(key, HOST), "frame", refused.fault, refused.detail))
-            self._tell(peer=name, sender=envelope.sender, kind=kind_of(envelope.message), fault=refused.fault)
+            kind = kind_of(envelope.message)
+            self.costs.log(key, name, peer=name, sender=envelope.sender, kind=kind, fault=refused.fault)
 
     def _speaks_for(self, key: str, sender: int) -> bool:
         if sender < 0:

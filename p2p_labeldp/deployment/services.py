@@ -45,7 +45,7 @@ async def serve(
         def may_meet(caller: Identity, called: str) -> bool:
             """Both are of this run."""
             hosts = {} if part.shares is None else part.shares.by_key
-            return caller.key in hosts and called in hosts and not part.shunned & {caller.key, called}
+            return caller.key in hosts and called in hosts and not part.costs.shunned & {caller.key, called}
 
         relay = Relay(credentials, may_meet, log, sockets)
         with _address_errors("relay", deployment.relay):

@@ -38,7 +38,8 @@ from p2p_labeldp.deployment.items import (
     encode_examples,
     encode_stuck,
 )
-from p2p_labeldp.deployment.parts import Log, Part
+from p2p_labeldp.deployment.logs import Log
+from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins

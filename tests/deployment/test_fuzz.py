@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import Mutations, pack
 
-from p2p_labeldp.deployment import parts as parts_module
+from p2p_labeldp.deployment import costs
 from p2p_labeldp.deployment.gathering import MOST_USERS
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
@@ -245,7 +245,7 @@ def harmless(model: Model, peer: str, body: bytes) -> bool:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is shunned, so that every case is heard; how often one may be refused is another test's business."""
-    monkeypatch.setattr(parts_module, "MOST_REFUSED", 1 << 40)
+    monkeypatch.setattr(costs, "MOST_REFUSED", 1 << 40)
 
 
 def attacked(scenario: Scenario, point: int, peers: tuple[str, ...], bodies: Iterator[bytes]) -> tuple[Watched, int]:

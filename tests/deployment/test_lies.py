@@ -16,6 +16,7 @@ import pytest
 from deployment_model import Model
 from small import THREE_CLUSTERS
 
+from p2p_labeldp.deployment.costs import MOST_REFUSED
 from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
@@ -34,7 +35,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
-from p2p_labeldp.deployment.parts import MAX_CLOCK, MOST_REFUSED, Part
+from p2p_labeldp.deployment.parts import MAX_CLOCK, Part
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.run import run
@@ -348,7 +349,7 @@ def test_refusals_are_told_of_so_often_and_no_more(victim: str, honest: dict[int
     told = [record for item in traced if isinstance(item, Records) for record in item.records]
     assert sum(b"refusal" in bytes(record) for record in told) == (FAIR if victim != "auditor" else 0)
     model.kill(victim)  # it says the same again, and still listens to the liar no more
-    assert model.parts[victim].shunned == {LIAR}
+    assert model.parts[victim].costs.shunned == {LIAR}
     before = model.parts[victim].clock
     say(model, victim, Mail([lie]))
     assert model.parts[victim].clock == before
@@ -375,7 +376,7 @@ def test_what_no_honest_host_says_counts_for_more_the_longer_it_is() -> None:
     model = Model(SMALL, 3)
     until(model, "begun")
     mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
-    refusals, weight = model.parts["coordinator"]._refused, 1 + MAX_BODY // (1 << 14)
+    refusals, weight = model.parts["coordinator"].costs.refused, 1 + MAX_BODY // (1 << 14)
     say(model, "coordinator", bytes(MAX_BODY))
     assert refusals[LIAR] == weight
     for message in (Roster(0, 0, bytes(1 << 18)), Hello(VERSION, Features(np.zeros(1 << 16, dtype=np.float32)))):

@@ -144,8 +144,8 @@ def test_what_a_large_attempt_takes_is_no_reason_to_shun_a_host() -> None:
     scenario = replace(SCENARIO, mechanism__relays=4, mechanism__rounds=1)
     part = Model(scenario, 2).parts["learner"]
     part._scenario = replace(SCENARIO, clusters__minimum_size=8, mechanism__relays=relays)
-    part.directory = Directory("", 0.0, users, 1, 2, [])
-    assert part.allowance > a_user * users
+    part.costs.directory = Directory("", 0.0, users, 1, 2, [])
+    assert part.costs.most_bytes > a_user * users
 
 
 # Whoever is gone

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from p2p_labeldp.deployment.coordinating import CLOSING, RUNNING, CoordinatorPart
+from p2p_labeldp.deployment.costs import Costs
 from p2p_labeldp.deployment.disk import LogFile
 from p2p_labeldp.deployment.erasure import RoundKeys
 from p2p_labeldp.deployment.journal import EXPIRED, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.node import Node
-from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.simulated.disk import OpenFile
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
@@ -227,7 +227,7 @@ def seconds_between_two_clocks(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def a_flood_that_is_journaled_before_it_is_judged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Part, "judge", lambda self, key, name, size: True)
+    patch.setattr(Costs, "admits", lambda self, key, name, size: True)
 
 
 @bug

@@ -61,7 +61,7 @@ def judge(outcome: Outcome, scene: Scene, watch: Watch, root: Path) -> None:
                 fail(f"the coordinator is done, and the {name} has left nothing")
     for (name, peer), size in watch.kept.items():
         node = watch.shadows[name].node
-        if peer in scene.plan.host_names and node is not None and size > min(node._part.allowance, MOST_KEPT):
+        if peer in scene.plan.host_names and node is not None and size > min(node._part.costs.most_bytes, MOST_KEPT):
             fail(f"{peer} makes {name} keep {size} bytes: it could fill its disk")
     for name, size in outcome.journals.items():
         if size > MOST_KEPT * (1 + len(scene.traitors)):

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from p2p_labeldp.deployment.costs import HEAD_BYTES
 from p2p_labeldp.deployment.erasure import Mark
 from p2p_labeldp.deployment.items import Mail, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN
 from p2p_labeldp.deployment.misbehaving import assignments_of
 from p2p_labeldp.deployment.node import ERASED, Node
-from p2p_labeldp.deployment.parts import EPOCH, HEAD_BYTES
+from p2p_labeldp.deployment.parts import EPOCH
 from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.network import End
 from p2p_labeldp.deployment.simulated.papers import credentials, papers
