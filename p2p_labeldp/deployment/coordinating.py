@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
 
@@ -52,6 +51,17 @@ from p2p_labeldp.deployment.items import (
 from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.misbehaving import assignments_of, misbehaving_coordinator
 from p2p_labeldp.deployment.parts import EPOCH, Part
+from p2p_labeldp.deployment.phases import (
+    CLOSING,
+    GATHERING,
+    LEAVING,
+    MEETING,
+    RUNNING,
+    TRACING,
+    TRANSITIONS,
+    WRITING,
+    Phase,
+)
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of, singles_of
 from p2p_labeldp.deployment.shares import Shares
 from p2p_labeldp.errors import CheckError, RequestError, RunError
@@ -85,29 +95,7 @@ LARGEST = np.float32(1e15)
 """Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
 
 
-class Phase(StrEnum):
-    GATHERING = "gathering"
-    MEETING = "meeting"
-    RUNNING = "running"
-    CLOSING = "closing"
-    TRACING = "tracing"
-    WRITING = "writing"
-    LEAVING = "leaving"
-
-
-GATHERING, MEETING, RUNNING, CLOSING, TRACING, WRITING, LEAVING = Phase
 COUNTED, COUNTED_A_LINE = 48, 12  # clusters of which the log says how many are done, where it is to
-
-TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
-    # LEAVING before the end: data differ, hosts or users are too few, or nobody can do without a node that is away.
-    GATHERING: (MEETING, LEAVING),
-    MEETING: (RUNNING, LEAVING),
-    RUNNING: (CLOSING, LEAVING),
-    CLOSING: (TRACING, LEAVING),
-    TRACING: (WRITING, LEAVING),
-    WRITING: (LEAVING,),
-    LEAVING: (),
-}
 
 
 class CoordinatorPart(Part):

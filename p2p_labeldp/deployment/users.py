@@ -2,17 +2,13 @@
 
 It has rows of its own and no others. Features are public: the coordinator gets them in hellos, the learner as they are.
 Labels leave it flipped, in answers to the users of the same clusters, or not at all; in mechanisms without an exchange
-they go to whom these trust with them, flipped or as they are. Where the scenario asks for an epsilon that depends on
-clusters the coordinator works out the flips, since it alone knows all of them; the host believes it only after its own
-account of the clusters it has users in.
+they go to whom these trust with them, flipped or as they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +16,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.certified import HostSignatures, SigningKey
+from p2p_labeldp.deployment.delivery import Delivery, Keep
 from p2p_labeldp.deployment.items import (
     Away,
     Begin,
@@ -39,12 +36,12 @@ from p2p_labeldp.deployment.items import (
     encode_stuck,
 )
 from p2p_labeldp.deployment.logs import Log
+from p2p_labeldp.deployment.noise import NoiseCheck
 from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import Coins
-from p2p_labeldp.mechanisms.plan import LARGEST_DELTA, Holder, Plan
-from p2p_labeldp.privacy import Parameters, View, account, withstand
+from p2p_labeldp.mechanisms.plan import Holder, Plan
 from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
@@ -71,18 +68,10 @@ from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.submitter import Submitter
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.protocol.wire import Envelope
-from p2p_labeldp.scenario import EXCHANGES, MAX_RELAYS, MECHANISMS, Scenario
+from p2p_labeldp.scenario import EXCHANGES, Scenario
 
 if TYPE_CHECKING:
     from p2p_labeldp.deployment.misbehaving import Pool
-
-LARGEST_RESULT = 1 << 30
-"""Bytes of a file that the learner may hand over."""
-
-RESULTS = ("model.npz", "model-card.md")
-
-Keep = Callable[[dict[str, bytes]], None]
-"""Puts the files that the learner has handed over where the host wants them."""
 
 
 class UsersPart(Part):
@@ -108,10 +97,7 @@ class UsersPart(Part):
         super().__init__(key, log, scenario)
         self._plan = plan
         self._parameters = plan.parameters
-        # Whether flips for an epsilon, or relays that withstand, are the coordinator's to work out: it alone knows the
-        # clusters.
-        self._told_flips = scenario.mechanism.epsilon > 0 and MECHANISMS[scenario.mechanism.kind].by_cluster
-        self._told_noise = self._told_flips or scenario.mechanism.withstand > 0
+        self._noise = NoiseCheck(scenario, plan)
         self._keep_pool = keep_pool
         self._pool: Pool | None = None
         self._shown_to: Callable[[Message, list[str]], list[str]] | None = None  # where relays may misbehave
@@ -120,16 +106,12 @@ class UsersPart(Part):
         if scenario.clusters.method == "given" and rows.clusters is None:
             raise RequestError('clusters.method = "given" is not allowed: the rows name no clusters; use "kmeans"')
         self._features: NDArray[np.float32] = rows.features
-        self._keep = keep
-        self._files: dict[str, bytearray] = {}
-        self._sizes: dict[str, int] = {}
-        self._kept = keep is None
+        self._delivery = Delivery(keep)
         self._dismissed = False
         self._coins = coins
         self._signing = signing
         self._signatures: HostSignatures | None = None
         self._begun = False
-        self._noise: Noise | None = None
         self._reports: list[tuple[int, Report]] = []  # of a round that is not closed yet for all users of this host
         self._dones: dict[int, list[tuple[int, Done]]] = {}  # by round, of which the coordinator is not told yet
         self._told = -1  # the newest round of which it is
@@ -156,7 +138,7 @@ class UsersPart(Part):
             return "the coordinator to begin"
         if self.host is not None and not self.host.left:
             return "the round to end"
-        if self._dismissed and not self._kept:
+        if self._dismissed and self._delivery.due:
             return "the learner to hand over the model"
         return "the coordinator to dismiss everyone"
 
@@ -165,12 +147,8 @@ class UsersPart(Part):
         return 0 if self.host is None else self.host.closed
 
     @property
-    def _everyone(self) -> int:
-        return 1 if self.directory is None else self.directory.users
-
-    @property
     def stage(self) -> object:
-        return None if self.host is None else (self.host.closed, self._waits, self.done, len(self._files))
+        return None if self.host is None else (self.host.closed, self._waits, self.done, self._delivery.begun)
 
     @property
     def limit(self) -> float | None:
@@ -212,16 +190,21 @@ class UsersPart(Part):
             self._signatures.take(item)
         elif type(item) is Noise:
             self.only(key, "coordinator")
-            self._take_noise(item)
+            if self.host is None or self.directory is None:
+                raise Refused(Fault.OUT_OF_ORDER, "nobody asked for noise now")
+            self.host.parameters = self._noise.take(item, self.directory.users)
         elif type(item) is Result:
             self.only(key, "learner")
-            self._take_result(item)
+            self._delivery.take(item)
+            if not self._delivery.due:
+                self.log("written", run=self.run)
+                self.over = self._dismissed
         elif type(item) is Away:
             self.only(key, "coordinator")
             self._away = frozenset(item.keys)
         elif type(item) is Over:
             self.only(key, "coordinator")
-            self._dismissed, self.over = True, self._kept
+            self._dismissed, self.over = True, not self._delivery.due
             self._write_pool()
         else:
             super().hear(key, name, item)
@@ -243,7 +226,7 @@ class UsersPart(Part):
                 self._dial_members(np.frombuffer(envelope.message.members, dtype="<i8"))
             return ()
         if type(envelope.message) is Assignment and envelope.sender == COORDINATOR:
-            self._check_noise(envelope.message)
+            self._noise.check(envelope.message.size, self.host.parameters)  # before her label is flipped
         return self.users[envelope.receiver - self._first].receive(envelope.sender, envelope.message)
 
     def keys_for(self, receiver: int, message: Message) -> Sequence[str]:
@@ -412,25 +395,11 @@ class UsersPart(Part):
         self.dials |= {name: getattr(deployment, name) for name in ("learner", "auditor", between)}
         for part in encode_examples(self._first, self._features):
             self.say("learner", part)
-        if not self._kept:
+        if self._delivery.due:
             self.say("learner", Wanted())
         for user, row in zip(self.users, self._features, strict=True):
             self.send(user.id, *user.hello(Features(row)))
         self._features = self._features[:0]
-
-    def _take_result(self, part: Result) -> None:
-        """A part of what was learned; when all of it is there it is kept, and the host may go."""
-        file = self._files.setdefault(part.name, bytearray())
-        if self._kept or self._keep is None or part.first != len(file) or part.size > LARGEST_RESULT:
-            raise Refused(Fault.OUT_OF_ORDER, "nobody asked for this part of a file")
-        file += part.content
-        self._sizes[part.name] = part.size
-        if len(self._files) == len(RESULTS) and all(len(self._files[name]) == self._sizes[name] for name in RESULTS):
-            self._kept = True
-            self._keep({name: bytes(content) for name, content in self._files.items() if content})
-            self._files.clear()
-            self.log("written", run=self.run)
-            self.over = self._dismissed
 
     def _dial_members(self, members: NDArray[np.int64]) -> None:
         """As few connections as the clusters need: with the hosts whose users share one with this host's."""
@@ -439,62 +408,8 @@ class UsersPart(Part):
             if holder.key != self.key:
                 self.dials[holder.key] = holder.address
 
-    def _take_noise(self, noise: Noise) -> None:
-        if self.host is None or self._noise is not None or not self._told_noise:
-            raise Refused(Fault.OUT_OF_ORDER, "nobody asked for noise now")
-        delta = self._scenario.privacy.delta
-        if delta and noise.delta != delta:
-            raise RunError(f"the coordinator's delta is {noise.delta:g}, not privacy.delta = {delta:g}")
-        if not 0 < noise.delta <= min(LARGEST_DELTA, 1 / self._everyone) and not delta:
-            raise RunError(f"the coordinator's delta {noise.delta:g} is more than this host accepts")
-        found = self._parameters
-        if self._told_flips:
-            found = replace(found, alpha=noise.alpha)
-        if self._scenario.mechanism.withstand:
-            most = min(MAX_RELAYS, self._scenario.clusters.minimum_size)
-            if not 1 <= noise.relays <= most:
-                raise RunError(f"the coordinator asks for {noise.relays} relays; 1 to {most} are allowed")
-            found = replace(found, relays=noise.relays, minimum_size=max(found.minimum_size, noise.relays))
-        self._noise = noise
-        self.host.parameters = found
-
-    def _check_noise(self, assignment: Assignment) -> None:
-        """Before a user's label is flipped: is it flipped often enough for the cluster she was put into?"""
-        mechanism = self._scenario.mechanism
-        if not self._told_noise or assignment.size < self._parameters.minimum_size:
-            return
-        if self._noise is None:
-            raise Refused(Fault.OUT_OF_ORDER, "the flips are not known yet")
-        assert self.host is not None
-        self._check_relays(assignment.size, self._noise)
-        if not self._told_flips:
-            return
-        view = View.LEARNER if self._plan.holder is Holder.PEERS else View.SHUFFLE
-        spent = _spent(view, assignment.size, self.host.parameters, self._noise.delta)
-        if spent > mechanism.epsilon * (1 + 1e-9):
-            raise RunError(
-                f"the coordinator's alpha {self._noise.alpha:g} would spend epsilon {spent:.4g} in a cluster of "
-                f"{assignment.size}; mechanism.epsilon is {mechanism.epsilon:g}"
-            )
-
-    def _check_relays(self, size: int, noise: Noise) -> None:
-        """Are the relays that the coordinator asks for enough in a cluster of so many users?"""
-        wanted, found = self._scenario.mechanism.withstand, self._parameters
-        if wanted and not withstand(
-            noise.relays, size, wanted, noise.delta, rounds=found.rounds, attempts=found.attempts
-        ):
-            raise RunError(
-                f"the coordinator's {noise.relays} relays do not withstand {wanted} colluders in a cluster of {size} "
-                f"at delta {noise.delta:g}"
-            )
-
 
 def _digests(persons: Sequence[str], run: str) -> NDArray[np.int64]:
     """A number for each row that is the same for one person at any host of a run, and another in the next one."""
     words = (hashlib.sha256(f"{run}\0{person}".encode()).digest()[:8] for person in persons)
     return np.frombuffer(b"".join(words), dtype="<i8").astype(np.int64)
-
-
-@lru_cache(maxsize=4096)
-def _spent(view: View, size: int, parameters: Parameters, delta: float) -> float:
-    return account(view, parameters, cluster_size=size, thorough=False).get_epsilon(delta).epsilon

@@ -234,7 +234,7 @@ def test_an_assignment_by_another_host_costs_nothing_and_ends_nothing() -> None:
     victims = model.names[3:5]
     for victim in victims:
         first = model.parts["coordinator"].shares.by_key[victim].first  # type: ignore[union-attr]
-        while not model.parts[victim]._noise:  # type: ignore[attr-defined]
+        while not model.parts[victim]._noise.noise:  # type: ignore[attr-defined]
             model.deliver("coordinator", victim)
         lies = [Envelope(mine.first, first, Assignment(0, size, 0)) for size in (5, 2**47)]
         say(model, victim, Mail(lies))

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from p2p_labeldp.deployment.coordinating import CLOSING, RUNNING, CoordinatorPart
+from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.costs import Costs
 from p2p_labeldp.deployment.disk import LogFile
 from p2p_labeldp.deployment.erasure import RoundKeys
 from p2p_labeldp.deployment.journal import EXPIRED, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.phases import CLOSING, RUNNING
 from p2p_labeldp.deployment.simulated.disk import OpenFile
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError

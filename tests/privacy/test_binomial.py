@@ -40,7 +40,8 @@ def test_an_account_of_two_labels_takes_no_functions_of_scipy() -> None:
     """Their memory is more than that of all the rest that a user host has to check what it is told."""
     program = """if True:
         import sys
-        from p2p_labeldp.deployment.users import _spent
+        import p2p_labeldp.deployment.users
+        from p2p_labeldp.deployment.noise import _spent
         from p2p_labeldp.privacy import Parameters, View
         for view in (View.LEARNER, View.SHUFFLE):
             for theta in (1.0, 0.5):

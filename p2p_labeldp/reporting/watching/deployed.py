@@ -14,8 +14,8 @@ from pathlib import Path
 
 import trio
 
-from p2p_labeldp.deployment.coordinating import Phase as Place
 from p2p_labeldp.deployment.local import Told
+from p2p_labeldp.deployment.phases import Phase as Place
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.protocol.coordinator import Phase
 from p2p_labeldp.reporting.watching.gate import Gate
