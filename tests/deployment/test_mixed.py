@@ -14,6 +14,7 @@ import pytest
 from deployment_model import KeptCoins, Model
 
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
+from p2p_labeldp.deployment.costs import Costs
 from p2p_labeldp.deployment.items import Directory, Mail, Noise, decode_item
 from p2p_labeldp.deployment.local import deploy
 from p2p_labeldp.deployment.users import UsersPart
@@ -141,11 +142,10 @@ def test_what_a_large_attempt_takes_is_no_reason_to_shun_a_host() -> None:
     """Every relay at one host, six of them, and every attempt spoiled with all evidence shown."""
     relays, users = 6, 5000
     a_user = 3 * relays * (2 * (2 + 96 * relays + 3) + 300)
-    scenario = replace(SCENARIO, mechanism__relays=4, mechanism__rounds=1)
-    part = Model(scenario, 2).parts["learner"]
-    part._scenario = replace(SCENARIO, clusters__minimum_size=8, mechanism__relays=relays)
-    part.costs.directory = Directory("", 0.0, users, 1, 2, [])
-    assert part.costs.most_bytes > a_user * users
+    scenario = replace(SCENARIO, clusters__minimum_size=8, mechanism__relays=relays, mechanism__rounds=1)
+    costs = Costs(scenario, lambda event, **facts: None)
+    costs.directory = Directory("", 0.0, users, 1, 2, [])
+    assert costs.most_bytes > a_user * users
 
 
 # Whoever is gone

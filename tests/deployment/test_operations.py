@@ -190,7 +190,8 @@ def test_another_version_is_refused_by_name_in_the_handshake_and_by_the_journal(
     with fleet(machine, replace(SMALL, deployment__away_limit=5.0), 1, tmp_path / "work") as nodes:
         nodes.start("coordinator")
         nodes.wait_for("coordinator", "listening")
-        older = {f"p2p_labeldp.deployment.{module}.PROGRAM": "0.1.9" for module in ("node", "admission")}
+        modules = ("node", "admission", "belonging")
+        older = {f"p2p_labeldp.deployment.{module}.PROGRAM": "0.1.9" for module in modules}
         nodes.start("users-1", patches=older)
         assert nodes.wait("users-1") == {"users-1": 2}
         said = nodes.said("users-1")[-1]["text"]
