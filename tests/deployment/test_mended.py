@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from p2p_labeldp.deployment.parts import Part
+from p2p_labeldp.deployment.costs import Costs
 from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
 from p2p_labeldp.deployment.simulated.run import simulate
@@ -80,7 +80,7 @@ def test_a_host_that_says_the_same_again_and_again_fills_nobodys_disk(monkeypatc
     assert max(outcome.journals.values()) < 1.5e6
     assert [line.machine for line in outcome.history.lines if line.event == "shunned"] == ["coordinator"]
     assert outcome.endings["users-2"] == outcome.endings["learner"] == "done"
-    monkeypatch.setattr(Part, "judge", lambda self, key, name, size: True)
+    monkeypatch.setattr(Costs, "admits", lambda self, key, name, size: True)
     unjudged = simulate(dataclasses.replace(CALM, disasters=(flood,)))
     assert "users-1 makes coordinator keep" in unjudged.failures[0]
 
