@@ -19,6 +19,7 @@ from p2p_labeldp.deployment.erasure import RoundKeys
 from p2p_labeldp.deployment.journal import EXPIRED, Entry, Journal, JournaledCoins
 from p2p_labeldp.deployment.learning import LearnerPart
 from p2p_labeldp.deployment.node import Node
+from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.phases import CLOSING, RUNNING
 from p2p_labeldp.deployment.simulated.disk import OpenFile
 from p2p_labeldp.deployment.users import UsersPart
