@@ -115,6 +115,11 @@ def logical_lines(block: str) -> Iterator[str]:
             yield whole
 
 
+def is_ours(text: str) -> bool:
+    """Whether a line of the shell calls a program of ours."""
+    return any(_ours(_variables(words)[1]) for words in _calls(text))
+
+
 def filled(text: str) -> str:
     """The text with something in place of each word in capitals."""
     return re.sub(rf"\b(?:{'|'.join(PLACEHOLDERS)})\b", lambda found: PLACEHOLDERS[found[0]], text)
@@ -198,7 +203,7 @@ def _typed_inline(prose: str) -> Iterator[tuple[Step, bool]]:
         calls = [words for words in _calls(text) if words]
         if len(calls) == 1 and calls[0][0] in _subcommands() and len(calls[0]) > 1:
             text = f"{PROGRAM} {text}"
-        if any(_ours(_variables(words)[1]) for words in _calls(text)):
+        if is_ours(text):
             yield Step("", text), False
 
 

@@ -123,11 +123,14 @@ def typed_by_hand(text: str) -> bool:
 
 
 def runnable(page: Path) -> list[tuple[sessions.Step, bool]]:
-    return [
-        (step, shown)
-        for step, shown in steps(page)
-        if step.name or shown or (typed_by_hand(step.text) and not matching(step.text, NOT_RUN))
-    ]
+    """What is written and run of a page; a command that it repeats in passing is run once."""
+    found: dict[str, tuple[sessions.Step, bool]] = {}
+    for number, (step, shown) in enumerate(steps(page)):
+        if step.name or shown:
+            found[f"{number}"] = step, shown
+        elif typed_by_hand(step.text) and not matching(step.text, NOT_RUN):
+            found.setdefault(plain(step.text), (step, shown))
+    return list(found.values())
 
 
 @pytest.mark.parametrize("page", [*PAGES, *SCENARIOS], ids=lambda page: page.name)
@@ -145,6 +148,10 @@ def test_only_commands_that_a_page_has_are_excused() -> None:
     for table in (NOT_RUN, BEFORE, dict.fromkeys(STATUS, "")):
         for pattern in table:
             assert any(fnmatchcase(text, pattern) for text in typed), f"no page has {pattern} any more"
+    left = [
+        text for text in typed if commands.is_ours(text) and not typed_by_hand(text) and not matching(text, NOT_RUN)
+    ]
+    assert left == [], "neither run nor excused"
     checked = {command.text for page in PAGES for command in commands.commands_of(page)}
     assert checked >= WRONG
 
