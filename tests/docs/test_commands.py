@@ -46,6 +46,7 @@ NOT_RUN = {
     "p2p-labeldp next state": MACHINES,
     "p2p-labeldp certs approve *": "needs a host that waits to be approved: tests/deployment",
     "p2p-labeldp certs deny *": "needs a host that waits to be approved: tests/deployment",
+    "p2p-labeldp sweep hospital *": f"{MINUTES}: tests/docs/test_tutorial.py sweeps less",
     "p2p-labeldp compare figure-*": FILES,
     "p2p-labeldp run figure-*": FILES,
     "*--dask *": DASK,
@@ -95,6 +96,8 @@ BEFORE = {
     "p2p-labeldp audit runs/quickstart": "p2p-labeldp run quickstart --out runs/quickstart",
 }
 """What a reader has done, or has, before a command: a clone of the repository, data of her own, another study."""
+ALONE = re.compile(r"p2p-labeldp (?:run|threats|deploy|compare|account|scenarios)\b(?!.*--out)")
+"""Commands whose results no other command of a page asks for."""
 ELSEWHERE = {"tutorial.md", "own-attacker.md"}
 """Pages that tests/docs/test_tutorial.py follows."""
 
@@ -123,11 +126,14 @@ def typed_by_hand(text: str) -> bool:
 
 
 def runnable(page: Path) -> list[tuple[sessions.Step, bool]]:
-    """What is written and run of a page; a command that it repeats in passing is run once."""
+    """What is written and run of a page, without what only repeats a command of it, or of an earlier page."""
+    earlier = {plain(step.text) for each in PAGES[: PAGES.index(page)] for step, _ in steps(each)}
     found: dict[str, tuple[sessions.Step, bool]] = {}
     for number, (step, shown) in enumerate(steps(page)):
         if step.name or shown:
             found[f"{number}"] = step, shown
+        elif ALONE.match(step.text) and plain(step.text) in earlier:
+            continue
         elif typed_by_hand(step.text) and not matching(step.text, NOT_RUN):
             found.setdefault(plain(step.text), (step, shown))
     return list(found.values())
