@@ -47,6 +47,7 @@ NOT_RUN = {
     "p2p-labeldp certs approve *": "needs a host that waits to be approved: tests/deployment",
     "p2p-labeldp certs deny *": "needs a host that waits to be approved: tests/deployment",
     "p2p-labeldp sweep hospital *": f"{MINUTES}: tests/docs/test_tutorial.py sweeps less",
+    "p2p-labeldp compare people.csv --label readmitted": f"{MINUTES}: it is run with --quick",
     "p2p-labeldp compare figure-*": FILES,
     "p2p-labeldp run figure-*": FILES,
     "*--dask *": DASK,
