@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
-LIMIT = 300  # seconds for one command
+LIMIT = 600  # seconds for one command, on a machine that is busy with others
 PROGRAMS = 'python() { "$PYTHON" "$@"; }; p2p-labeldp() { python -m p2p_labeldp "$@"; }\n'
 """Commands are those of the Python that runs this, wherever it was installed."""
 CHANGING = (
@@ -70,16 +70,21 @@ def _command(part: str) -> tuple[str, str]:
 
 def perform(step: Step, place: Path) -> str:
     """Write the file, or run the command in ``place`` and return what it prints, on both outputs."""
+    return execute(step, place)[1]
+
+
+def execute(step: Step, place: Path) -> tuple[int, str]:
+    """The same, with the exit status before what is printed."""
     if step.name:
         (place / step.name).write_text(step.text, encoding="utf-8")
-        return ""
+        return 0, ""
     environment = os.environ | {"PYTHON": sys.executable, "COLUMNS": "100"}
     environment.pop("PYTHONSAFEPATH", None)  # a reader's shell has none, and imports what is in the present folder
     done = subprocess.run(
         ["bash", "-euc", PROGRAMS + step.text], cwd=place, env=environment, timeout=LIMIT, text=True, check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+    return done.returncode, "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
 
 
 class Checker(doctest.OutputChecker):

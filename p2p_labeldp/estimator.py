@@ -83,7 +83,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         ``sample_weight``. They take no negative weights, so without pooling only the positive part of a target
         remains. That is the noisy label itself: such a classifier learns from noisy labels as they are, and under
         uniform flips it is right about the most probable class but too unsure of it.
-    random_state : a number or RandomState repeats a fit exactly, for experiments: whoever knows it can undo every flip.
+    random_state : a number or RandomState repeats a fit exactly, for experiments: with it anyone can undo every flip.
         None takes the operating system's randomness.
     min_cluster_size : smaller clusters join the nearest one, since mechanisms are calibrated for the smallest; 1 merges
         none.

@@ -8,7 +8,7 @@ is stated for what it does.
 * An adversary says whose view it has and whether it misbehaves. Where it does, every other guarantee falls to the flips
   alone, and to nothing unless the record says that users still flip their labels once (``flips_hold``).
 * A mechanism's plan states its guarantee, and a run says that it is the plugin's statement. Where users hand flipped
-  labels to the learner themselves, that is checked: less than the flips themselves spend is refused.
+  labels to the learner themselves, it is checked: an epsilon below that of the flips is refused.
 * A model is fitted to what the mechanism released, and changes no guarantee. It is tried on a few rows first.
 
 Everything is checked when it is loaded: a plugin that breaks its contract is refused in one line.

@@ -17,14 +17,14 @@ def command(
     run: Annotated[Path, typer.Argument(help="The learner's results with the auditor's trace beside them.")],
     scenario: ScenarioArgument,
     pooled: Annotated[
-        list[Path] | None, typer.Option(help="What colluders of a host wrote down, pooled.json; once for each host.")
+        list[Path] | None, typer.Option(help="The pooled.json that a host's colluders wrote; one for each host.")
     ] = None,
     seed: Seed = None,
     data_dir: DataDir = None,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """What the adversaries of a deployment achieved, beside the bounds; it takes the data that were divided."""
+    """Measure what a deployment's adversaries achieved, beside the bounds, given the data that were divided."""
     began = time.perf_counter()
     chosen = find_scenario(scenario, settings, seed)
     if not chosen.adversaries:

@@ -39,7 +39,7 @@ def command(
         str | None,
         typer.Option(help="Who observes, e.g. coalition; the learner if not given. `threats` lists every view."),
     ] = None,
-    trials: Annotated[int | None, typer.Option(help="How many; 100,000 if not given, half with each label.")] = None,
+    trials: Annotated[int | None, typer.Option(help="How many trials; 100,000 if not given, half per label.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the trials; 0 if not given.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="The delta that epsilon is stated at; the run's if not given.")

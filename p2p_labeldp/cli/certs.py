@@ -24,8 +24,8 @@ app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder with a subfolder for every node.")]
-Enrolment = Annotated[Path, typer.Argument(metavar="ENROLMENT", help="The coordinator's folder of the same name.")]
-Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Those that wait: names of sites, or keys.")]
+Enrolment = Annotated[Path, typer.Argument(metavar="ENROLMENT", help="The coordinator's enrolment folder.")]
+Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Hosts that wait: names of sites, or keys.")]
 Days = Annotated[int, typer.Option("--days", help="How long the certificates are valid, 1 to 3650 days.")]
 
 
@@ -85,7 +85,7 @@ def invite(
     ] = 30,
     as_json: Json = False,
 ) -> None:
-    """Write join-SITE: what a host of that site needs to get its certificate from the coordinator, once."""
+    """Write join-SITE, with which a host of that site gets its certificate from the coordinator, once."""
     from p2p_labeldp.deployment import invitations
 
     places = [str(invitations.invite(folder, site, days, certificate_days)) for site in sites]

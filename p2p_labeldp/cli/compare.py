@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Compare mechanisms and numbers of clusters at one total epsilon. Run again, it resumes where it left off.
 
-    Where no scenario says how many clusters there are, several numbers of them are tried, by the number of rows.
+    Where no scenario gives the number of clusters, several are tried, which follow from the number of rows.
     """
     require_one(workers, dask)
     if vary not in (None, "clusters"):

@@ -33,8 +33,8 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where a learner or auditor leaves results, {run} being the run's name; if not given, in --state. "
-            "Where a user host that asks for the model puts it.",
+            help="Where a learner or auditor writes its results; in --state if not given. {run} is the run's name. "
+            "A user host asks for the model and writes it there.",
             envvar="P2P_LABELDP_OUT",
         ),
     ] = None,

@@ -40,7 +40,7 @@ Dask = Annotated[
     str | None,
     typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, host:port; give workers one thread each."),
 ]
-Metric = Annotated[str, typer.Option("--metric", help="What ranks: balanced_accuracy, accuracy, auc or log_loss.")]
+Metric = Annotated[str, typer.Option("--metric", help="Ranked by balanced_accuracy, accuracy, auc or log_loss.")]
 
 console = Console(highlight=False, soft_wrap=False)
 

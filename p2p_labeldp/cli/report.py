@@ -21,7 +21,7 @@ def command(
     show_true_labels: Annotated[
         bool,
         typer.Option(
-            "--show-true-labels", help="Show labels, flips and who asked whom for data that do not ship, too."
+            "--show-true-labels", help="Show labels, flips and who asked whom even where the data do not ship."
         ),
     ] = False,
     as_json: Json = False,

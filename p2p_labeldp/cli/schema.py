@@ -16,11 +16,11 @@ def command(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Rows of one party.")],
     label: Annotated[str, typer.Option(help="The label's column.")] = "",
     out: Annotated[
-        Path | None, typer.Option(help="Write the scenario's beginning to this new file, not to the terminal.")
+        Path | None, typer.Option(help="Write the start of the scenario to this new file, not to the terminal.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Propose the schema of a table, as the beginning of a scenario that a person then edits.
+    """Propose a schema for a table: the start of a scenario, for a person to edit.
 
     Warnings on standard error say what looks wrong: identifiers, dates, a continuous label, missing values, separators,
     encodings, copied rows, columns that give the label away. Those that do not depend on

@@ -49,7 +49,7 @@ def command(
     workers: Workers = None,
     dask: Dask = None,
     paired: Annotated[
-        bool, typer.Option("--paired", help="The same seeds in every setting, which are then ranked by --metric.")
+        bool, typer.Option("--paired", help="Use the same seeds in every setting, and rank the settings by --metric.")
     ] = False,
     metric: Metric = "balanced_accuracy",
     plot: Annotated[

@@ -26,7 +26,7 @@ def command(
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Print at most N lines; 0 prints all.")] = 0,
     show_labels: Annotated[
         bool,
-        typer.Option("--show-labels", help="Show who asked whom, and the answers, for data that do not ship, too."),
+        typer.Option("--show-labels", help="Show who asked whom, and the answers, even where the data do not ship."),
     ] = False,
     as_json: Json = False,
 ) -> None:

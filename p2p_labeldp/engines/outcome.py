@@ -46,7 +46,7 @@ class Outcome:
     shares: NDArray[np.float64] | None = None
     """The label distribution of each cluster, (clusters, K), as a curator published it."""
     prior: NDArray[np.float64] | None = None
-    """What users of a second stage were told before they answered, (users, K); rows of zeros for all others."""
+    """The priors that users of a second stage got before they answered, (users, K); rows of zeros for all others."""
     virtual_seconds: float = 0.0
     faults: list[dict[str, Any]] = field(default_factory=list)
     """Every rule of the scenario's faults, in order, and how often it fired."""

@@ -34,16 +34,16 @@ LEAST_KEPT = 1e-6  # less of a label than that is no prior at all
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """What the learner received over all rounds, and the clusters it was told."""
+    """What the learner received over all rounds, and the clusters."""
 
     users: Labels
     labels: Labels
     clusters: Labels
-    """By user id; below 0 for those who did not take part."""
+    """By user id; negative for users who did not take part."""
     shares: Doubles | None = None
     """What a curator published: a row for each cluster."""
     prior: Doubles | None = None
-    """What users of a second stage were told before they answered, by user id; rows of zeros for all others."""
+    """The priors that users of a second stage got before they answered, by user id; rows of zeros for all others."""
 
     def __len__(self) -> int:
         return len(self.users)

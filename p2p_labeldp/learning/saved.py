@@ -113,7 +113,7 @@ def find_model(path: Path) -> Path:
 
 
 def load_model(path: Path | str) -> SavedModel:
-    """The model in a file, of which a manifest or a card beside it must be; nothing in it is executed."""
+    """The model in a file, to which a manifest or a card beside it must belong; nothing in it is executed."""
     found = find_model(Path(path))
     stored = read_model(found)
     digest = hashlib.sha256(found.read_bytes()).hexdigest()

@@ -200,7 +200,7 @@ class Released:
     rounds: Sequence[tuple[Labels, NDArray[np.integer]]]
     shares: Shares | None = None
     prior: Shares | None = None
-    """What users of a second stage were told before they answered, (n, K); rows of zeros for all others."""
+    """The priors that users of a second stage got before they answered, (n, K); rows of zeros for all others."""
     abstained: int = 0
     """Users of clusters below the minimum size."""
 

@@ -1,7 +1,7 @@
 """Exact and bounded epsilon for every view; calibration; the paper's bounds.
 
 Start at ``account``: it answers for one cluster. ``account_clusters`` answers for a run, ``calibrate`` goes the other
-way, ``to_dp_accounting`` hands the learner's view to dp-accounting, ``paper`` holds what the paper proves.
+way, ``to_dp_accounting`` exports the learner's view to dp-accounting, ``paper`` has the paper's bounds.
 """
 
 from p2p_labeldp.privacy import paper

@@ -83,7 +83,7 @@ class Account:
         return np.array(deltas).reshape(wanted.shape)
 
     def trade_off(self, rates: npt.ArrayLike) -> Floats:
-        """The least false negative rate of whoever tells two neighbours apart at each false positive rate (f-DP)."""
+        """The least false negative rate of any test between two neighbours at each false positive rate (f-DP)."""
         return trade_off(self._deltas(), rates)
 
     def renyi(self, orders: npt.ArrayLike) -> Floats:
@@ -115,7 +115,7 @@ def account(
 
     ``thorough=False`` gives up the search for the worst n1 ten times sooner: clusters of more than some ten
     thousand users then get a proved bound in seconds. ``relaying``: colluders see the
-    shuffled view of the others whoever the relays of the mixed exchange are, and every label where all relays are
+    shuffled view of the others for any choice of relays in the mixed exchange, and every label where all relays are
     theirs; else it is averaged whether one of them is a relay.
     """
     parameters.check()

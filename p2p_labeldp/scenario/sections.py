@@ -55,7 +55,7 @@ class Data:
     person_rows: str = key(
         "all",
         OneOf(("all", "one")),
-        "with person_column: every row takes part, and what all of a person tell is stated; or her first one does",
+        "with person_column: all her rows take part, with a guarantee for them together; or her first one alone",
     )
     groups: int = key(8, Whole(1, 1_000_000), "how many Gaussian clusters, for synthetic; how many groups, for crowd")
     dimensions: int = key(2, Whole(1, 10_000), "how many features, for synthetic and crowd")
@@ -137,7 +137,7 @@ class Mechanism:
         0.1, Number(0, 1), "probability that a user flips her label (peer_to_peer, shuffle, subsampled_rr)"
     )
     theta: float = key(1.0, Number(0, 1), "probability that a user forwards what she got (peer_to_peer, subsampled_rr)")
-    epsilon: float = key(0.0, Number(0), "what the learner may learn in total; the noise follows from it; 0: not asked")
+    epsilon: float = key(0.0, Number(0), "total epsilon of the learner, which calibrates the noise; 0: no target")
     tau: float = key(0.01, Number(0, 1), "least share of a label in a noisy distribution (cluster_rr, centralized)")
     sigma: float = key(0.0, Number(0), "scale of the noise on counts (centralized); 0: from epsilon")
     lambda_: float = key(0.0, Number(0, 1), "probability that a label is drawn anew (centralized); 0: from epsilon")
@@ -156,7 +156,7 @@ class Mechanism:
         0, Whole(0, MAX_RELAYS), "how many members of a cluster mix its labels (mixed); 0: follows from withstand"
     )
     withstand: int = key(
-        0, Whole(0), "how many colluding members of a cluster the relays must withstand (mixed); 0: not asked"
+        0, Whole(0), "how many colluding members of a cluster the relays must withstand (mixed); 0: no target"
     )
 
 
@@ -179,7 +179,7 @@ class Learner:
     robust: float = key(
         0.0,
         Number(0, 0.49),
-        "share of clusters, those that stand out most, whose reports are moved towards what the others suggest",
+        "share of clusters whose reports are moved towards what the others suggest: those that stand out most",
     )
 
 
@@ -245,7 +245,7 @@ class Deployment:
     coordinator: str = key("127.0.0.1:7400", Address(), "where the coordinator is reached")
     enrolment: str = key("127.0.0.1:7401", Address(), "where user hosts without a certificate enrol")
     relay: str = key(
-        "", Address(True), "where user hosts meet that cannot reach each other, at the coordinator; empty: nowhere"
+        "", Address(True), "the coordinator's address for user hosts that cannot reach each other; empty: none"
     )
     learner: str = key("127.0.0.1:7410", Address(), "where the learner is reached")
     auditor: str = key("127.0.0.1:7420", Address(), "where the auditor is reached")
@@ -280,7 +280,7 @@ class Deployment:
     counts: bool = key(
         False,
         Switch(),
-        "coordinator and auditor log, twice a second, how many of each cluster are done and messages of each kind",
+        "coordinator and auditor log, twice a second, users done in each cluster and messages of each kind",
     )
 
 

@@ -44,12 +44,6 @@ def test_the_tutorial_is_true(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "commands"), [("own-data.md", 7), ("tuning.md", 3)])
-def test_the_how_to_pages_are_true(tmp_path: Path, page: str, commands: int) -> None:
-    assert play(page, tmp_path) >= commands
-
-
-@pytest.mark.slow
 def test_the_tutorial_of_attackers_is_true_and_writes_one_in_twenty_lines(tmp_path: Path) -> None:
     assert play("own-attacker.md", tmp_path) >= 6
     written = (tmp_path / "hesitant.py").read_text(encoding="utf-8").partition("@dataclass")[2]
