@@ -153,14 +153,15 @@ def _shown(page: Path) -> Iterator[tuple[int, str, bool]]:
             yield from ((at(comment.start()), found[1], False) for found in INDENTED.finditer(comment[0]))
         return
     prose = BLOCK.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), document)
-    shown = [(found.start(), found[1], True) for found in INLINE.finditer(prose)]
+    inline = (found for found in INLINE.finditer(prose) if not re.match(r"\w+\(", found[1]))  # a call in Python is none
+    shown = [(found.start(), found[1], True) for found in inline]
     for block in BLOCK.finditer(document):
         mark = block["mark"].strip()
         if mark == "sh":
             shown += [(block.start(), line, False) for line in logical_lines(block["body"])]
         elif mark == "console":
             shown += [(block.start(), step.text, False) for step in steps_of(block[0])]
-    yield from ((at(place), text, inline) for place, text, inline in sorted(shown))
+    yield from ((at(place), text, between) for place, text, between in sorted(shown))
 
 
 def _calls(text: str) -> Iterator[list[str]]:
