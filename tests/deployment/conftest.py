@@ -6,12 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 from compose import built_image
-from processes import Machine
+from processes import Machine, Unavailable
 
 
 @pytest.fixture(scope="session")
 def machine() -> Iterator[Machine]:
     with Machine() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Machine]:
+    """Where every node has a network namespace of its own."""
+    try:
+        made = Machine(networks=True)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with made:
         yield made
 
 

@@ -204,6 +204,7 @@ def printed(command: str, folder: Path, place: Path, *options: str) -> dict[str,
     return found
 
 
+@pytest.mark.slow
 def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path) -> None:
     """Rows of the table lie inside the intervals of the simulated one: the games are the same, so they are equal.
 

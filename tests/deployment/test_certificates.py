@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from intruding import enrolled_in
 
 from p2p_labeldp.deployment import certificates
 from p2p_labeldp.deployment.certificates import (
@@ -60,11 +61,7 @@ def own(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def enrolled(made: Path, tmp_path: Path) -> Path:
     """A user host that made its own key and asked for a certificate."""
-    host = tmp_path / "host"
-    store_certificate(
-        host, sign_request(made / "enrolment", make_request(host), "clinic"), (made / "authority/ca.pem").read_bytes()
-    )
-    return host
+    return enrolled_in(made, tmp_path / "host")
 
 
 def modes(folder: Path) -> dict[str, int]:
@@ -215,10 +212,7 @@ def test_coordinator_and_users_host_shake_hands_and_see_each_others_role(made: P
     assert server.version() == "TLSv1.3"
     assert seen_by(server) == "users:users-1"
     assert seen_by(client) == "coordinator:coordinator"
-
-
-def test_either_node_may_be_the_server(made: Path) -> None:
-    assert seen_by(handshake(made / "users-1", made / "coordinator")[0]) == "coordinator:coordinator"
+    assert seen_by(handshake(made / "users-1", made / "coordinator")[0]) == "coordinator:coordinator", "either serves"
 
 
 @pytest.mark.parametrize(("server", "client"), [("made", "others"), ("others", "made")])
@@ -394,11 +388,7 @@ def test_renewed_nodes_speak_to_each_other_and_to_hosts_enrolled_before_and_afte
     own: Path, enrolled: Path, tmp_path: Path
 ) -> None:
     renew(own)
-    later = tmp_path / "later"
-    store_certificate(
-        later, sign_request(own / "enrolment", make_request(later), "clinic"), (own / "authority/ca.pem").read_bytes()
-    )
-    for client in (own / "users-1", enrolled, later):
+    for client in (own / "users-1", enrolled, enrolled_in(own, tmp_path / "later")):
         assert seen_by(handshake(own / "coordinator", client)[1]) == "coordinator:coordinator"
 
 
@@ -496,11 +486,7 @@ def test_signing_settles_an_interrupted_renewal_first(
 ) -> None:
     renew_killed_at(3, own, monkeypatch)
     assert not is_pair(own / "enrolment")
-    host = tmp_path / "host"
-    store_certificate(
-        host, sign_request(own / "enrolment", make_request(host), "clinic"), (own / "authority/ca.pem").read_bytes()
-    )
-    handshake(own / "coordinator", host)
+    handshake(own / "coordinator", enrolled_in(own, tmp_path / "host"))
 
 
 def test_settling_leaves_a_renewal_that_is_going_on_alone(own: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deployment_model import KeptCoins, Model
+from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.items import Directory, Mail, Noise, decode_item
@@ -29,23 +30,19 @@ from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 USERS = 18
-SCENARIO = parse_scenario(f"""
-[data]
-name = "synthetic"
-users = {USERS}
-[clusters]
-count = 1
-minimum_size = 4
-[mechanism]
-alpha = 0.3
-theta = 0.7
-rounds = 2
-exchange = "mixed"
-relays = 3
-[coins]
-source = "seeded"
-seed = 5
-""")
+SCENARIO = parse_scenario(
+    THREE_CLUSTERS,
+    overrides=[
+        f"data.users={USERS}",
+        "clusters.count=1",
+        "clusters.minimum_size=4",
+        "mechanism.alpha=0.3",
+        "mechanism.rounds=2",
+        "mechanism.exchange=mixed",
+        "mechanism.relays=3",
+        "coins.seed=5",
+    ],
+)
 
 
 def finished(hosts: int, seed: int, kills: int = 0, scenario: Scenario = SCENARIO) -> Model:

@@ -205,6 +205,11 @@ class Model:
                 return
         raise AssertionError("no end in sight")
 
+    def until(self, event: str) -> None:
+        """Until somebody has logged this."""
+        while not any(said == event for _, said, _ in self.logged):
+            assert self.step()
+
     def summary(self) -> Summary:
         """What the learner's folder would say, from what it was told."""
         with tempfile.TemporaryDirectory() as folder:

@@ -14,8 +14,6 @@ from browser import CHROMIUM, Browser, Tab, faults_of
 from processes import PATIENCE, program
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-
-SHIPPED = Path(__file__).parents[2] / "scenarios"
 SMALL = ("--set", "data.users=120", "--set", "clusters.minimum_size=10", "--json")
 ARROWS = "document.querySelectorAll('#diagram .message title').length"
 SENT = "Number(document.querySelector('#tiles b').textContent.replaceAll(',', ''))"
