@@ -95,6 +95,13 @@ def without_curves() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_curves(request: pytest.FixtureRequest) -> None:
+    """Nothing in these rooms is about them."""
+    if request.path.parent.name in ("adversaries", "audit", "deployment", "engines", "experiments"):
+        request.getfixturevalue("without_curves")
+
+
 @pytest.fixture
 def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks are played as often as it takes to have a table: for tests of what stands around it."""

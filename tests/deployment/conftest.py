@@ -15,7 +15,7 @@ def machine() -> Iterator[Machine]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab() -> Iterator[Machine]:
     """Where every node has a network namespace of its own."""
     try:
@@ -29,8 +29,3 @@ def lab() -> Iterator[Machine]:
 @pytest.fixture(scope="session")
 def image() -> str:
     return built_image()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves(without_curves: None) -> None:
-    """Nothing here is about them."""
