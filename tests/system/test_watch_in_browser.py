@@ -23,12 +23,6 @@ CUT = """[...document.querySelectorAll('button, .tiles *, .stages li, .fills spa
   .map((each) => `cut: ${each.textContent}`)"""
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as started:
-        yield started
-
-
 @contextmanager
 def watched(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A command with ``--watch``, and where its page is."""
