@@ -8,20 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import ONE_CLUSTER
 
 from p2p_labeldp.reporting import page
 
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 40
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.3
-"""
+SCENARIO = ONE_CLUSTER.replace("users = 80", "users = 40")
 
 Command = Callable[..., tuple[int, str, str]]
 Refused = Callable[..., str]
