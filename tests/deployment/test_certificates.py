@@ -551,43 +551,12 @@ def test_an_empty_folder_and_a_link_to_one_are_filled(tmp_path: Path) -> None:
     assert modes(tmp_path / "empty")["."] == 0o700
 
 
-def test_a_folder_that_holds_anything_is_left_alone(made: Path) -> None:
-    before = contents(made)
-    with pytest.raises(RequestError, match="exists already; name a folder that is new or empty"):
-        init_certificates(made)
-    assert contents(made) == before
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(RequestError, match="exists already"):
-        init_certificates(tmp_path / "file")
-    with pytest.raises(RequestError, match="file/below: cannot be written"):
-        init_certificates(tmp_path / "file/below")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_a_mount_point_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "volume").mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda self: self.name == "volume")
     with pytest.raises(RequestError, match="name a folder inside it"):
         init_certificates(tmp_path / "volume")
     init_certificates(tmp_path / "volume/certs")
-
-
-@pytest.mark.parametrize(
-    ("hosts", "days", "words"),
-    [
-        (-1, 365, "--hosts -1 is not allowed; it must be 0 to 10000"),
-        (10_001, 365, "--hosts 10001"),
-        (0, 0, "--days 0 is not allowed; it must be 1 to 3650"),
-        (0, 3651, "--days 3651"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(hosts: int, days: int, words: str, tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match=words):
-        init_certificates(tmp_path / "certs", hosts, days)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_describe_gives_hosts_in_the_order_of_their_numbers(tmp_path: Path) -> None:

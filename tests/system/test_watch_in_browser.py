@@ -102,21 +102,6 @@ def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser,
 
 
 @pytest.mark.slow
-def test_a_page_that_is_killed_while_the_run_is_paused_changes_nothing(browser: Browser, tmp_path: Path) -> None:
-    words = ("run", "churn", *SMALL, "--no-report", "--out")
-    with program(*words, str(tmp_path / "alone")) as process:
-        alone = json.loads(process.communicate(timeout=PATIENCE)[0])
-    with watched(*words, str(tmp_path / "run"), "--paused", "--hosting", "cluster") as (process, address):
-        tab = browser.open(address)
-        for _ in range(3):
-            click(tab, "step")
-        tab.until(f"{SENT} > 1")
-        tab.close()
-        summary = json.loads(process.communicate(timeout=PATIENCE)[0])
-    assert summary["noisy_sha256"] == alone["noisy_sha256"]
-
-
-@pytest.mark.slow
 def test_of_data_that_do_not_ship_the_page_shows_no_user(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     rows = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(60)]
