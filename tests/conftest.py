@@ -73,6 +73,19 @@ def command(
     return call
 
 
+@pytest.fixture
+def refused(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Run a command that asks for something wrong: status 2, nothing printed; gives the one line that says what."""
+
+    def call(*arguments: str) -> str:
+        status, out, err = command(*arguments)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("p2p-labeldp: ")
+        return err
+
+    return call
+
+
 @pytest.fixture(scope="module")
 def without_curves() -> Iterator[None]:
     """Run folders hold no delta(epsilon) curves, which take longer than a small run: for tests of all else."""
@@ -80,6 +93,13 @@ def without_curves() -> Iterator[None]:
         for place in ("runs.run", "runs.crowd", "deployment.results"):
             patch.setattr(f"p2p_labeldp.{place}.curves", lambda *_: {})
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_curves(request: pytest.FixtureRequest) -> None:
+    """Nothing in these rooms is about them."""
+    if request.path.parent.name in ("adversaries", "audit", "deployment", "engines", "experiments"):
+        request.getfixturevalue("without_curves")
 
 
 @pytest.fixture

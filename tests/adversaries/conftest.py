@@ -53,8 +53,3 @@ def play(tmp_path: Path) -> Callable[..., SimpleNamespace]:
 def with_adversaries(scenario: Scenario, *adversaries: dict[str, Any], **changes: Any) -> Scenario:
     entries = [make_entry("adversaries", table) for table in adversaries]
     return replace(scenario, adversaries=entries, **changes)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves(without_curves: None) -> None:
-    """Nothing here is about them."""

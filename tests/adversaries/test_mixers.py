@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small import MIXED
 
 from p2p_labeldp.adversaries.install import install
 from p2p_labeldp.adversaries.suspects import suspects
@@ -27,19 +28,7 @@ from p2p_labeldp.scenario import Network, Scenario, make_entry, parse_scenario, 
 
 SIZE = 10
 CIPHERS = pytest.mark.parametrize("make", [Vault, Onions])
-SCENARIO = parse_scenario(
-    f"""
-    [data]
-    name = "synthetic"
-    users = {SIZE}
-    [clusters]
-    count = 1
-    minimum_size = 4
-    [mechanism]
-    exchange = "mixed"
-    relays = 3
-    """
-)
+SCENARIO = parse_scenario(MIXED)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -142,8 +142,3 @@ def runs() -> SimpleNamespace:
         read=read_trace, write=write_trace, edit_summary=edit_summary, causes=causes, timed_anew=timed_anew,
         deployed=deployed,
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves(without_curves: None) -> None:
-    """Nothing here is about them."""

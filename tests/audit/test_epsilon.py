@@ -167,6 +167,7 @@ def test_without_flips_the_promise_is_infinite_and_kept() -> None:
 
 NUMBERS = ("--cluster-size", "8", "--alpha", "0.2", "--theta", "0.9", "--delta", "0.01", "--trials", "4000")
 Command = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 
 
 @pytest.fixture
@@ -246,12 +247,10 @@ def test_a_scenario_says_what_to_audit_too(command: Command) -> None:
     ],
 )
 def test_a_wrong_request_is_answered_in_one_line_with_status_2(
-    command: Command, arguments: list[str], words: str
+    refused: Refused, arguments: list[str], words: str
 ) -> None:
-    status, out, err = command(*arguments)
-    assert (status, out) == (2, "")
+    err = refused(*arguments)
     assert words in err
-    assert err.count("\n") == 1
 
 
 def test_options_of_the_trials_need_the_trials(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,57 +42,32 @@ NOBODY = 10**9
 pytestmark = pytest.mark.usefixtures("rules_alone")
 
 
-class Silent(User):
-    """Answers nobody, so that her askers go missing; she may finish herself."""
+class Muffled(User):
+    """Does not hear some kinds of messages, or does not get some of her own out."""
 
-    __slots__ = ()
+    __slots__ = ("_deaf", "_mute")
 
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return () if type(message) is Ask else super().receive(sender, message)
-
-
-class NeverBegins(User):
-    __slots__ = ()
+    def __init__(self, id_: int, label: int, host: Host, deaf: Sequence[type] = (), mute: Sequence[Any] = ()) -> None:
+        super().__init__(id_, label, host)
+        self._deaf, self._mute = deaf, mute
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return () if type(message) is Assignment else super().receive(sender, message)
+        if type(message) in self._deaf:
+            return ()
+        return [
+            pair
+            for pair in super().receive(sender, message)
+            if type(pair[1]) not in self._mute and pair[1] not in self._mute
+        ]
 
 
-class StopsAfterAsking(User):
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return super().receive(sender, message) if type(message) in (Assignment, Goodbye) else ()
-
-
-class NeverDone(User):
-    """Her word to the coordinator never leaves, so that she does not count."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return [pair for pair in super().receive(sender, message) if type(pair[1]) is not Done]
-
-
-class NeverReports(User):
-    """Counts, and her report never leaves."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return [pair for pair in super().receive(sender, message) if type(pair[1]) is not Report]
-
-
-class GoesMissing(User):
+class GoesMissing(Muffled):
     """Is done with the first round alone; in the next her word to the coordinator never leaves."""
 
     __slots__ = ()
 
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return [pair for pair in super().receive(sender, message) if pair[1] not in (_REPORTED, _DROPPED)]
-
-
-_REPORTED, _DROPPED = Done(1, "reported"), Done(1, "dropped")
+    def __init__(self, id_: int, label: int, host: Host) -> None:
+        super().__init__(id_, label, host, mute=(Done(1, "reported"), Done(1, "dropped")))
 
 
 class Late(User):
@@ -115,14 +90,15 @@ class Late(User):
 
 
 Make = Callable[[int, int, Host], User]
+AFTER_ASKING = (Ask, Answer, Round)
 ABSENCES: dict[str, Make] = {
-    "answers nobody": Silent,
-    "never begins": NeverBegins,
-    "stops after asking": StopsAfterAsking,
-    "is never done": NeverDone,
+    "answers nobody": lambda *user: Muffled(*user, deaf=[Ask]),
+    "never begins": lambda *user: Muffled(*user, deaf=[Assignment]),
+    "stops after asking": lambda *user: Muffled(*user, deaf=AFTER_ASKING),
+    "is never done": lambda *user: Muffled(*user, mute=[Done]),
     "asks late": lambda *user: Late(*user, Ask),
     "answers late": lambda *user: Late(*user, Answer),
-    "never reports": NeverReports,
+    "never reports": lambda *user: Muffled(*user, mute=[Report]),
     "is done late": lambda *user: Late(*user, Done),
     "is late with everything": lambda *user: Late(*user, Ask, Answer, Done),
 }
@@ -211,14 +187,21 @@ def test_late_messages_are_really_in_the_traces(told: Callable[..., list[Path]],
 def two_never_came(runs: SimpleNamespace, tmp_path: Path) -> Path:
     """Users 3 and 8 never said hello: what the simulation makes of their hellos to nobody is struck out."""
 
-    class Absent(User):
-        __slots__ = ()
+    return without_hellos(runs, tmp_path / "run", 3, 8)
 
-        def hello(self, features: Features) -> Outgoing:
-            return NOBODY, super().hello(features)[1]
 
-    out = tmp_path / "run"
-    run(scenario(), out=out, prepare=with_users({3: Absent, 8: Absent}))
+class Absent(User):
+    """Says hello to nobody."""
+
+    __slots__ = ()
+
+    def hello(self, features: Features) -> Outgoing:
+        return NOBODY, super().hello(features)[1]
+
+
+def without_hellos(runs: SimpleNamespace, out: Path, *users: int) -> Path:
+    """A run to which these users never came."""
+    run(scenario(), out=out, prepare=with_users(dict.fromkeys(users, Absent)))
     header, records = runs.read(out)
     recount(runs, out, header, [record for record in records if NOBODY not in record[2:4]])
     return out
@@ -254,16 +237,8 @@ def test_a_hello_that_comes_too_late_may_stand_anywhere_in_a_deployment(
 
 
 def test_a_run_to_which_nobody_came_passes(runs: SimpleNamespace, tmp_path: Path) -> None:
-    class Wrong(User):
-        __slots__ = ()
-
-        def hello(self, features: Features) -> Outgoing:
-            return NOBODY, super().hello(features)[1]
-
-    run(scenario(), out=tmp_path / "run", prepare=with_users(dict.fromkeys(range(40), Wrong)))
-    header, records = runs.read(tmp_path / "run")
-    recount(runs, tmp_path / "run", header, [record for record in records if NOBODY not in record[2:4]])
-    for folder in (tmp_path / "run", runs.deployed(tmp_path / "run", tmp_path / "deployed")):
+    out = without_hellos(runs, tmp_path / "run", *range(40))
+    for folder in (out, runs.deployed(out, tmp_path / "deployed")):
         assert violations(folder) == []
 
 
@@ -273,7 +248,7 @@ def test_a_run_to_which_nobody_came_passes(runs: SimpleNamespace, tmp_path: Path
 def test_only_users_on_the_list_may_be_missing_and_all_on_it_must_be(
     told: Callable[..., list[Path]], runs: SimpleNamespace
 ) -> None:
-    for folder in told({3: StopsAfterAsking, 8: NeverDone}):
+    for folder in told({3: ABSENCES["stops after asking"], 8: ABSENCES["is never done"]}):
         missing = json.loads((folder / "summary.json").read_text())["missing"]
         assert {3, 8} <= set(missing)
         for user in missing:
@@ -300,75 +275,56 @@ def test_a_list_of_reporters_that_the_coordinator_did_not_hear_of_is_caught(
 # Dishonest users who go missing.
 
 
-class Misreports(GoesMissing):
-    __slots__ = ()
+def lying(kind: type[User], says: Callable[[User, int, Any], Sequence[tuple[int, Any]]], *facts: Any) -> Make:
+    """A user of some kind; what ``says(user, to, message)`` gives is said in place of each message."""
 
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return [(to, _otherwise(out) if to == LEARNER else out) for to, out in super().receive(sender, message)]
+    class Liar(kind):  # type: ignore[valid-type, misc]
+        __slots__ = ()
 
+        def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
+            return [said for pair in super().receive(sender, message) for said in says(self, *pair)]
 
-class MisreportsLate(Late):
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return [(to, _otherwise(out) if to == LEARNER else out) for to, out in super().receive(sender, message)]
+    return lambda *user: Liar(*user, *facts)
 
 
-class AsksOutside(User):
-    """Asks the next user of another cluster, who refuses."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return [
-            (next(user for user in range(40) if user not in self._roster) if type(out) is Ask else to, out)
-            for to, out in super().receive(sender, message)
-        ]
-
-
-class AsksEveryone(StopsAfterAsking):
-    """Goes missing so as to hear more than one answer."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        out = super().receive(sender, message)
-        return [*out, *((user, Ask(0)) for user in self._roster)] if type(message) is Assignment else out
-
-
-class TwoFaced(GoesMissing):
-    """Tells every other asker something else."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        out = super().receive(sender, message)
-        return [(to, _otherwise(said) if type(said) is Answer and to % 2 else said) for to, said in out]
-
-
-class ReportsTwice(GoesMissing):
-    """Reports in the next round as well, in which she does not count, before it is closed."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        out = super().receive(sender, message)
-        return [*out, *((to, Report(1, said.label)) for to, said in out if type(said) is Report and said.round == 0)]
-
-
-def _otherwise(message: Any) -> Any:
+def otherwise(message: Any) -> Any:
     return type(message)(message.round, (message.label + 1) % 3)
+
+
+def misreports(_: User, to: int, message: Any) -> Sequence[tuple[int, Any]]:
+    return [(to, otherwise(message) if to == LEARNER else message)]
+
+
+def asks_outside(user: User, to: int, message: Any) -> Sequence[tuple[int, Any]]:
+    """The next user of another cluster, who refuses."""
+    other = next(each for each in range(40) if each not in user._roster)
+    return [(other if type(message) is Ask else to, message)]
+
+
+def asks_everyone(user: User, to: int, message: Any) -> Sequence[tuple[int, Any]]:
+    """So as to hear more than one answer, and goes missing."""
+    return [(to, message), *((peer, Ask(0)) for peer in user._roster if type(message) is Ask)]
+
+
+def says_something_else_to_every_other(_: User, to: int, message: Any) -> Sequence[tuple[int, Any]]:
+    return [(to, otherwise(message) if type(message) is Answer and to % 2 else message)]
+
+
+def reports_again(_: User, to: int, message: Any) -> Sequence[tuple[int, Any]]:
+    """In the next round as well, in which she does not count, before it is closed."""
+    again = type(message) is Report and message.round == 0
+    return [(to, message), *([(to, Report(1, message.label))] if again else [])]
 
 
 @pytest.mark.parametrize(
     ("liar", "invariant"),
     [
-        (Misreports, "report_is_answer"),
-        (lambda *user: MisreportsLate(*user, Report), "report_is_answer"),
-        (AsksOutside, "asked_inside_cluster"),
-        (AsksEveryone, "asked_once"),
-        (TwoFaced, "same_answer"),
-        (ReportsTwice, "report_after_close"),
+        (lying(GoesMissing, misreports), "report_is_answer"),
+        (lying(Late, misreports, Report), "report_is_answer"),
+        (lying(User, asks_outside), "asked_inside_cluster"),
+        (lying(Muffled, asks_everyone, AFTER_ASKING), "asked_once"),
+        (lying(GoesMissing, says_something_else_to_every_other), "same_answer"),
+        (lying(GoesMissing, reports_again), "report_after_close"),
     ],
 )
 @pytest.mark.parametrize("seed_is_known", [True, False])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 Command = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 
 KEYS = {
     "epsilon", "delta", "view", "method", "local_epsilon", "paper_epsilon", "shuffle_epsilon", "searched_epsilon",
@@ -70,12 +70,10 @@ def test_infinity_is_a_word_with_its_reason(command: Command) -> None:
     [("0", 2, "no noise"), ("1", 2, "no noise"), ("0", 10, "no noise"), ("0.5", 2, "only noise"), ("0.9", 10, "only")],
 )
 def test_flips_that_leave_no_noise_or_only_noise_are_refused(
-    alpha: str, labels: int, left: str, command: Command
+    alpha: str, labels: int, left: str, refused: Refused
 ) -> None:
     wanted = ["account", "--cluster-size", "10", "--theta", "1", "--delta", "1e-6"]
-    status, out, err = command(*wanted, "--alpha", alpha, "--labels", str(labels))
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
+    err = refused(*wanted, "--alpha", alpha, "--labels", str(labels))
     assert f"alpha = {alpha} with {labels} labels leaves {left}" in err
 
 
@@ -110,7 +108,7 @@ def test_the_trade_off_is_printed_and_drawn(command: Command, tmp_path: Path) ->
     assert (tmp_path / "runs" / "learner-trade-off.png").stat().st_size > 10_000
 
 
-def test_the_mixed_exchange_is_accounted_for_with_what_is_averaged(command: Command) -> None:
+def test_the_mixed_exchange_is_accounted_for_with_what_is_averaged(command: Command, refused: Refused) -> None:
     mixed = ["--exchange", "mixed", "--relays", "3"]
     found = account(command, 500, 0.1, 1, 4e-6, "--view", "coalition", "--colluders", "1", *mixed)
     assert found["epsilon"] == pytest.approx(0.351, abs=1e-3)
@@ -120,9 +118,7 @@ def test_the_mixed_exchange_is_accounted_for_with_what_is_averaged(command: Comm
     status, out, _ = command(*wanted, "--view", "coalition", "--colluders", "4")
     assert status == 0
     assert "some relays collude" in out
-    status, out, err = command(*wanted, "--relays", "51")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "relays must be at least 1 and at most the cluster size 50, not 51" in err
+    assert "relays must be at least 1 and at most the cluster size 50, not 51" in refused(*wanted, "--relays", "51")
     options = ["--cluster-size", "60", "--epsilon", "1", "--delta", "1e-3", "--theta", "1", *mixed]
     chosen = json.loads(command("calibrate", *options, "--view", "coalition", "--colluders", "2", "--json")[1])
     assert 0.99 < chosen["epsilon"] <= 1
@@ -172,11 +168,9 @@ COALITION = [
     ],
 )
 def test_a_wrong_request_is_answered_in_one_line_with_status_2(
-    arguments: list[str], words: str, command: Command, tmp_path: Path
+    arguments: list[str], words: str, refused: Refused, tmp_path: Path
 ) -> None:
-    status, out, err = command(*arguments)
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
+    err = refused(*arguments)
     assert words in err
     assert list(tmp_path.rglob("*")) == []
 
@@ -206,9 +200,3 @@ def test_a_scenario_asks_for_epsilon_and_the_run_keeps_to_it(command: Command) -
     other = json.loads(command("run", "quickstart", "--no-report", "--json", "--engine", "vectorized", *settings)[1])
     assert other["noisy_sha256"] == summary["noisy_sha256"]
     assert other["privacy"] == summary["privacy"]
-
-
-def test_the_summary_has_every_views_guarantee(command: Command) -> None:
-    privacy = json.loads(command("run", "quickstart", "--no-report", "--json", "--engine", "vectorized")[1])["privacy"]
-    assert len(privacy) == 8
-    assert all(found["delta"] > 0 and math.isfinite(found["epsilon"]) for found in privacy.values())

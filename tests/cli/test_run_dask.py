@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dask_clusters import local_cluster
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.experiments import run
@@ -39,17 +40,14 @@ rounds = 2
 """
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Two worker processes with one thread each."""
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB") as started:
-        yield started
-
-
 @pytest.mark.slow
-def test_a_worker_killed_on_the_way_changes_nothing(cluster: Any, tmp_path: Path) -> None:
+def test_a_worker_killed_on_the_way_changes_nothing(tmp_path: Path) -> None:
+    """Two worker processes with one thread each."""
+    with local_cluster(n_workers=2, memory_limit="1GB") as cluster:
+        kill_a_worker(cluster, tmp_path)
+
+
+def kill_a_worker(cluster: Any, tmp_path: Path) -> None:
     scenario = parse_scenario(CROWD, "crowd")
     victim = cluster.workers[0].pid
     killed = []
@@ -71,6 +69,13 @@ def test_a_worker_killed_on_the_way_changes_nothing(cluster: Any, tmp_path: Path
     with np.load(tmp_path / "run" / "reports.npz") as reports:
         assert len(reports["user"]) == summary.reports
     assert not list(tmp_path.glob("run/*.spool"))
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """Two workers in this process: they are spoken to as any others."""
+    with local_cluster(n_workers=2, processes=False) as started:
+        yield started
 
 
 def test_a_data_set_in_memory_is_split_too(

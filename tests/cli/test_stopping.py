@@ -46,7 +46,7 @@ def test_a_run_that_is_stopped_leaves_a_readable_trace_and_says_how_far_it_got(
 def test_where_interrupts_are_ignored_a_run_takes_no_notice_of_them(tmp_path: Path) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder = tmp_path / "run"
-    small = ["--set", "data.name=synthetic", "--set", "data.target=class", "--no-report"]
+    small = ["--set", "data.name=synthetic", "--set", "data.target=class", "--set", "data.users=200", "--no-report"]
     with program("run", "quickstart", "--out", str(folder), *small) as process:
         until(lambda: any(tmp_path.glob(".run.*")))
         process.send_signal(signal.SIGINT)

@@ -16,6 +16,7 @@ from processes import PATIENCE, program, until
 from small import TWENTY_FOUR
 
 Command = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 WATCH = "p2p-labeldp: watch it at http://127.0.0.1:"
 
 
@@ -51,12 +52,10 @@ def test_with_json_the_address_goes_to_standard_error_and_the_command_ends_with_
     ],
 )
 def test_what_cannot_be_watched_is_refused_in_one_line(
-    command: Command, scenario: str, tmp_path: Path, words: list[str], line: str
+    refused: Refused, scenario: str, tmp_path: Path, words: list[str], line: str
 ) -> None:
-    status, out, err = command("run", scenario, *words)
-    assert (status, out) == (2, "")
+    err = refused("run", scenario, *words)
     assert line in err
-    assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
@@ -88,13 +87,12 @@ def state_of(address: str) -> Any:
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_paused_run_can_be_interrupted(scenario: str, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_paused_run_can_be_interrupted(scenario: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with program("run", scenario, "--watch", "--paused", "--out", str(folder)) as process:
         address = address_of(process)
         assert until(lambda: state_of(address)["sent"]) == 1
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (3, "")
     assert "interrupted after" in err

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from compose import built_image
-from processes import Machine
+from processes import Machine, Unavailable
 
 
 @pytest.fixture(scope="session")
@@ -16,10 +16,16 @@ def machine() -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="session")
+def lab() -> Iterator[Machine]:
+    """Where every node has a network namespace of its own."""
+    try:
+        made = Machine(networks=True)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="session")
 def image() -> str:
     return built_image()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves(without_curves: None) -> None:
-    """Nothing here is about them."""

@@ -30,7 +30,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.attacked import measure_attacks
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.coins import SeededCoins
-from p2p_labeldp.privacy import View
+from p2p_labeldp.privacy import Parameters, View
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 DIGITS = """
@@ -61,6 +61,14 @@ SIMILAR = ("observer", "two_faced", "curious_peers", "fresh_answers")
 def scenario_of(kind: str, *settings: str) -> Scenario:
     text, keys = ENTRIES[kind]
     return parse_scenario(f'{text}\n[[adversaries]]\nkind = "{kind}"\n{keys}\n', "attacked", settings, 5)
+
+
+def coalition(trace: Path, members: Any, labels: Any, parameters: Parameters, seed: int = 5, **more: Any) -> Any:
+    """What these members see of a run by its trace, knowing all labels."""
+    known = dict(enumerate(labels.tolist()))
+    coins = SeededCoins(seed)
+    found = Trace.open(trace)
+    return view_of(found, "coalition", members=members, background=known, parameters=parameters, coins=coins, **more)
 
 
 class Deployed(Model):
@@ -107,14 +115,7 @@ def test_what_colluders_pooled_is_what_a_coalition_sees_and_nothing_else(tmp_pat
     members = simulated.assignments[0].members
     known = dict(enumerate(simulated.dataset.labels.tolist()))
     parameters = model._plan().parameters
-    expected = view_of(
-        Trace.open(tmp_path / "run" / "trace.msgpack"),
-        "coalition",
-        members=members,
-        background=known,
-        parameters=parameters,
-        coins=SeededCoins(5),
-    )
+    expected = coalition(tmp_path / "run" / "trace.msgpack", members, simulated.dataset.labels, parameters)
     outcome = model.results[-1][0]
     assert pool.labels == {member: known[member] for member in members}
     assert pool.view(parameters, outcome.clusters, outcome.rounds, known) == expected
@@ -137,15 +138,8 @@ def test_what_colluders_of_a_mixed_exchange_pooled_is_what_a_coalition_sees_and_
     model.write(tmp_path / "trace.msgpack")
     parameters, outcome, labels = model._plan().parameters, model.results[-1][0], model.dataset.labels
     known = dict(enumerate(labels.tolist()))
-    expected = view_of(
-        Trace.open(tmp_path / "trace.msgpack"),
-        "coalition",
-        members=assignments_of(scenario, len(labels))[0].members,
-        background=known,
-        parameters=parameters,
-        coins=SeededCoins(5),
-        true_labels=labels,
-    )
+    members = assignments_of(scenario, len(labels))[0].members
+    expected = coalition(tmp_path / "trace.msgpack", members, labels, parameters, true_labels=labels)
     found = Pool.merged(model.pooled.values()).view(parameters, outcome.clusters, outcome.rounds, known)
     assert found == expected
     assert found.opened is not None
@@ -204,6 +198,7 @@ def printed(command: str, folder: Path, place: Path, *options: str) -> dict[str,
     return found
 
 
+@pytest.mark.slow
 def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path) -> None:
     """Rows of the table lie inside the intervals of the simulated one: the games are the same, so they are equal.
 
@@ -233,17 +228,9 @@ def test_processes_with_colluders_leave_the_table_and_their_file(tmp_path: Path)
     found = reconstruct(view, executed.dataset.labels)
     other = run(scenario_of("collusion", "coins.seed=6", "data.seed=5"), out=tmp_path / "other")
     assert other.dataset is not None
-    again = reconstruct(
-        view_of(
-            Trace.open(tmp_path / "other" / "trace.msgpack"),
-            "coalition",
-            members=other.assignments[0].members,
-            background=known,
-            parameters=executed.resolved.plan.parameters,
-            coins=SeededCoins(6),
-        ),
-        other.dataset.labels,
-    )
+    members, parameters = other.assignments[0].members, executed.resolved.plan.parameters
+    trace, labels = tmp_path / "other" / "trace.msgpack", executed.dataset.labels
+    again = reconstruct(coalition(trace, members, labels, parameters, seed=6), other.dataset.labels)
     one, two = (clopper_pearson(round(each.rate * each.users), each.users, CONFIDENCE) for each in (found, again))
     assert one.low <= two.high
     assert two.low <= one.high
@@ -268,15 +255,8 @@ def test_processes_of_a_mixed_exchange_with_colluders_leave_the_table_and_their_
     executed = executed_in(summary, tmp_path / "run", scenario, None)
     labels, parameters = executed.dataset.labels, executed.resolved.plan.parameters
     known = dict(enumerate(labels.tolist()))
-    seen = view_of(
-        Trace.open(find(tmp_path / "run", TRACE)),
-        "coalition",
-        members=executed.assignments[0].members,
-        background=known,
-        parameters=parameters,
-        coins=SeededCoins(5),
-        true_labels=labels,
-    )
+    trace, members = find(tmp_path / "run", TRACE), executed.assignments[0].members
+    seen = coalition(trace, members, labels, parameters, true_labels=labels)
     pool = Pool.merged([file.read_bytes()])
     assert pool.view(parameters, executed.outcome.clusters, executed.outcome.rounds, known) == seen
     found = reconstruct(seen, labels)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from deployment_model import Model
+from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.items import Mail, decode_item
@@ -13,31 +14,15 @@ from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import CheckError, RunError
 from p2p_labeldp.scenario import parse_scenario, replace
 
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 60
-groups = 4
-[clusters]
-method = "given"
-minimum_size = 2
-[mechanism]
-alpha = 0.1
-theta = 0.7
-""")
+SMALL = parse_scenario(
+    ONE_CLUSTER, overrides=["data.users=60", "data.groups=4", "clusters.minimum_size=2", "mechanism.alpha=0.1"]
+)
 
 
 def coordinator(model: Model) -> CoordinatorPart:
     part = model.parts["coordinator"]
     assert isinstance(part, CoordinatorPart)
     return part
-
-
-def until(model: Model, event: str) -> None:
-    while not any(said == event for _, said, _ in model.logged):
-        assert model.step()
 
 
 def assert_ended(model: Model, why: str) -> None:
@@ -73,7 +58,7 @@ def test_too_few_hosts_stop_the_run_before_it_begins() -> None:
 
 def test_users_who_never_say_hello_stop_the_run_where_too_few_are_left() -> None:
     model = Model(replace(SMALL, deployment__minimum_users=45), 3)
-    until(model, "begun")
+    model.until("begun")
     model.away.add(model.names[4])
     model.run()
     model.expire("coordinator")
@@ -82,7 +67,7 @@ def test_users_who_never_say_hello_stop_the_run_where_too_few_are_left() -> None
 
 def test_a_host_lost_in_a_round_stops_the_run_before_anyone_reports() -> None:
     model = Model(replace(SMALL, deployment__minimum_hosts=3), 3)
-    until(model, "clustered")
+    model.until("clustered")
     model.away.add(model.names[4])
     model.run()
     model.expire_round()
@@ -100,7 +85,7 @@ def test_enough_is_enough() -> None:
 
 def test_a_host_that_stays_away_costs_one_limit_however_many_rounds_follow() -> None:
     model = Model(replace(SMALL, mechanism__rounds=8), 3)
-    until(model, "clustered")
+    model.until("clustered")
     model.away.add(model.names[4])
     model.run()
     model.expire_round()
@@ -114,7 +99,7 @@ def test_a_host_that_stays_away_costs_one_limit_however_many_rounds_follow() -> 
 
 def test_a_host_that_comes_back_is_waited_for_again() -> None:
     model = Model(replace(SMALL, mechanism__rounds=8), 3)
-    until(model, "clustered")
+    model.until("clustered")
     model.away.add(model.names[4])
     model.run()
     model.expire_round()

@@ -18,6 +18,7 @@ from deployment_model import Model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import Mutations, pack
+from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment import costs
 from p2p_labeldp.deployment.gathering import MOST_USERS
@@ -46,20 +47,9 @@ from p2p_labeldp.protocol.messages import HOST, MAX_FRAME, Hello, Refused
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 24
-[clusters]
-count = 2
-minimum_size = 3
-[mechanism]
-alpha = 0.2
-theta = 0.7
-rounds = 2
-""")
+SMALL = parse_scenario(
+    THREE_CLUSTERS, overrides=["data.users=24", "clusters.count=2", "clusters.minimum_size=3", "mechanism.rounds=2"]
+)
 CALIBRATED = replace(SMALL, clusters__method="given", mechanism__epsilon=2.0)
 ENEMY = f"{3:064x}"  # a host with a share
 STRANGER = f"{9:064x}"  # one without

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from p2p_labeldp.scenario import parse_scenario
 
 PATIENCE = 60.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"
-Ask = Callable[[bytes], Any]
 
 
 @pytest.fixture

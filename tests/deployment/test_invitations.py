@@ -15,7 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from intruding import enrolled_in
 from live_deployment import Live, free_addresses
+from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment import enrolment, program
 from p2p_labeldp.deployment.certificates import certificate_of, init_certificates, issue, new_key
@@ -24,7 +26,7 @@ from p2p_labeldp.deployment.invitations import Register, check_token, invite, re
 from p2p_labeldp.deployment.journal import FILE, Journal
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.revocation import revoke
-from p2p_labeldp.deployment.signing import make_request, own_key_digest, sign_request, store_certificate
+from p2p_labeldp.deployment.signing import make_request, own_key_digest, sign_request
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack
@@ -32,19 +34,7 @@ from p2p_labeldp.scenario import parse_scenario, replace
 
 Command = Callable[..., tuple[int, str, str]]
 LATER = datetime.now(UTC) + timedelta(days=8)
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 40
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-""")
+SMALL = parse_scenario(ONE_CLUSTER, overrides=["data.users=40", "data.groups=2"])
 
 
 @pytest.fixture
@@ -205,9 +195,8 @@ async def test_a_host_waits_for_the_person_and_says_so(
 
 def enrolled(certificates: Path, host: Path, days: int, ago: timedelta) -> bytes:
     """A host whose certificate was made some time ago; its fingerprint."""
-    chain = sign_request(certificates / "enrolment", make_request(host), "clinic", days, datetime.now(UTC) - ago)
-    store_certificate(host, chain, (certificates / "authority/ca.pem").read_bytes())
-    return chain
+    enrolled_in(certificates, host, days, datetime.now(UTC) - ago)
+    return (host / "cert.pem").read_bytes()
 
 
 @pytest.mark.parametrize(

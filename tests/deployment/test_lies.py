@@ -85,11 +85,6 @@ def say(model: Model, receiver: str, *items: Item | bytes, sender: str = LIAR, c
         model.do(receiver, Entry(model.now, TAKEN, sender, name, clock, body))
 
 
-def until(model: Model, event: str) -> None:
-    while not any(found == event for _, found, _ in model.logged):
-        assert model.step()
-
-
 def refused(model: Model, node: str, **facts: Any) -> list[dict[str, Any]]:
     """The facts of a node's refusals that have these among them."""
     found = [its for name, event, its in model.logged if (name, event) == (node, "refused")]
@@ -155,7 +150,7 @@ def test_a_report_of_someone_who_was_never_assigned_does_not_count() -> None:
 
 def test_reports_after_the_results_are_written_change_nothing() -> None:
     model = Model(SMALL, 3)
-    until(model, "written")
+    model.until("written")
     while not model.results:
         assert model.step()
     before = reports(model)
@@ -190,7 +185,7 @@ def test_features_beyond_all_measure_break_nothing(features: list[float]) -> Non
 def test_clusters_are_told_once_in_order_and_in_whole_numbers() -> None:
     scenario = replace(SMALL, clusters__method="given")
     model = Model(scenario, 3)
-    until(model, "dealt")
+    model.until("dealt")
     while model.parts[LIAR].shares is None:
         model.deliver("coordinator", LIAR)
     values = np.arange(40, dtype="<i8").tobytes()
@@ -215,7 +210,7 @@ def test_clusters_are_told_once_in_order_and_in_whole_numbers() -> None:
 def test_hosts_that_name_no_clusters_at_all_stop_nobody() -> None:
     """A share of nobody's, and one whose host says that it is ready and no more."""
     model = Model(replace(SMALL, clusters__method="given"), 1)
-    until(model, "dealt")
+    model.until("dealt")
     host = model.names[3]
     model.deliver("coordinator", host)
     model.streams[host, "coordinator"] = [
@@ -229,7 +224,7 @@ def test_hosts_that_name_no_clusters_at_all_stop_nobody() -> None:
 def test_an_assignment_by_another_host_costs_nothing_and_ends_nothing() -> None:
     """Were it believed, the account of so large a cluster, or of one too small, would end the host."""
     model = Model(replace(SMALL, mechanism__epsilon=1.0), 3)
-    until(model, "clustered")
+    model.until("clustered")
     mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
     victims = model.names[3:5]
     for victim in victims:
@@ -293,7 +288,7 @@ def examples(first: int, rows: int, width: int = 2) -> Examples:
 
 def test_features_are_taken_of_a_hosts_own_users_once_and_whole() -> None:
     model = Model(SMALL, 3)
-    until(model, "begun")
+    model.until("begun")
     while not model.parts["learner"]._known:  # type: ignore[attr-defined]
         model.deliver("coordinator", "learner")
     mine = model.parts["coordinator"].shares.by_key[LIAR]  # type: ignore[union-attr]
@@ -319,7 +314,7 @@ def test_features_are_taken_of_a_hosts_own_users_once_and_whole() -> None:
 
 def test_a_file_is_taken_from_the_learner_alone_and_only_where_it_was_asked_for() -> None:
     model = Model(SMALL, 3)
-    until(model, "begun")
+    model.until("begun")
     victim = model.names[3]
     part = Result("model.npz", 0, 3, b"lie")
     say(model, victim, part)
@@ -338,7 +333,7 @@ def test_a_file_is_taken_from_the_learner_alone_and_only_where_it_was_asked_for(
 @pytest.mark.parametrize("victim", ["coordinator", "learner", "auditor", f"{1:064x}"])
 def test_refusals_are_told_of_so_often_and_no_more(victim: str, honest: dict[int, int]) -> None:
     model = Model(SMALL, 3)
-    until(model, "clustered")
+    model.until("clustered")
     mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
     lie = Envelope(mine, COORDINATOR, Done(7, "reported"))
     lines = len(model.logged)
@@ -360,7 +355,7 @@ def test_what_is_sent_late_is_no_flood() -> None:
     """A host that is away for the whole exchange and comes back: all it says is refused, and it is heard to the end."""
     scenario = replace(SMALL, mechanism__rounds=2)
     model = Model(scenario, 3)
-    until(model, "clustered")
+    model.until("clustered")
     model.away.add(LIAR)
     model.run()
     model.expire_round()  # the others go on, and wait for it no more
@@ -374,7 +369,7 @@ def test_what_is_sent_late_is_no_flood() -> None:
 
 def test_what_no_honest_host_says_counts_for_more_the_longer_it_is() -> None:
     model = Model(SMALL, 3)
-    until(model, "begun")
+    model.until("begun")
     mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
     refusals, weight = model.parts["coordinator"].costs.refused, 1 + MAX_BODY // (1 << 14)
     say(model, "coordinator", bytes(MAX_BODY))
@@ -390,7 +385,7 @@ def test_what_no_honest_host_says_counts_for_more_the_longer_it_is() -> None:
 
 def test_the_trace_has_an_end_and_a_time_for_everything() -> None:
     model = Model(SMALL, 3)
-    until(model, "clustered")
+    model.until("clustered")
     mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
     record = (mine, LEARNER, Report(0, 1))
     for time in (float("inf"), float("nan"), -1.0):

@@ -96,14 +96,6 @@ def test_a_coordinator_killed_while_leaving_waits_for_those_alone_who_have_not_h
     assert outcome.seconds < leaving + 12.0  # of 15 that it would wait for those who have left
 
 
-def test_a_host_that_is_gone_costs_one_round_limit_however_many_rounds_follow() -> None:
-    rounds = tuple(each.replace("mechanism.rounds=2", "mechanism.rounds=6") for each in CALM.settings)
-    many = dataclasses.replace(CALM, hosts=3, awaited=3, settings=(*rounds[:-1], "deployment.hosts=3"))
-    outcome = after(Disaster("gone", "users-2", event="sends", count=6, seconds=math.inf), plan=many)
-    begun, exchanged = (moment(outcome, "coordinator", event) for event in ("begun", "exchanged"))
-    assert 10.0 < exchanged - begun < 12.0  # one round_limit is 10 seconds
-
-
 def test_hosts_that_come_one_after_another_do_not_prolong_gathering_for_ever() -> None:
     many = dataclasses.replace(CALM, hosts=8, awaited=0, settings=(*SETTINGS, "deployment.hosts=0"))
     late = [Disaster("late", f"users-{number + 1}", seconds=2.8 * number) for number in range(1, 8)]

@@ -16,6 +16,7 @@ import trio
 from deployment_model import Model
 from live_deployment import Live, free_addresses
 from processes import Machine, fleet
+from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment.admission import PROGRAM
 from p2p_labeldp.deployment.certificates import init_certificates
@@ -27,21 +28,7 @@ from p2p_labeldp.scenario import parse_scenario, replace
 from p2p_labeldp.stderr import Outlet
 
 PATIENCE = 60.0
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 40
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-rounds = 2
-""")
+SMALL = parse_scenario(ONE_CLUSTER, overrides=["data.users=40", "data.groups=2", "mechanism.rounds=2"])
 
 
 # Logs that nobody reads
@@ -140,8 +127,9 @@ async def test_lines_are_allowed_again_after_a_while(autojump_clock: trio.testin
 # Signals
 
 
-@pytest.mark.parametrize("ignored", [False, True], ids=["SIGINT as usual", "SIGINT ignored"])
-@pytest.mark.parametrize("enrolling", [False, True], ids=["a node", "a host that enrols"])
+@pytest.mark.parametrize(
+    ("ignored", "enrolling"), [(False, False), (True, True)], ids=["a node", "a host that enrols, SIGINT ignored"]
+)
 def test_sigterm_ends_a_node(tmp_path: Path, ignored: bool, enrolling: bool) -> None:
     init_certificates(tmp_path / "certs", hosts=1)
     rows = divide(SMALL, 1, tmp_path / "study", None)["users-1"]

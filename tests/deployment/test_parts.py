@@ -11,9 +11,10 @@ import msgpack
 import numpy as np
 import pytest
 from deployment_model import Model
+from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment import parts
-from p2p_labeldp.deployment.items import Item, Join, Wanted, encode_item
+from p2p_labeldp.deployment.items import Item, Wanted
 from p2p_labeldp.deployment.journal import JOINED, Entry
 from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.results import _described
@@ -24,19 +25,7 @@ from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
-SMALL = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 60
-[clusters]
-count = 4
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.7
-""")
+SMALL = parse_scenario(THREE_CLUSTERS, overrides=["data.users=60", "clusters.count=4"])
 
 
 @cache
@@ -121,8 +110,7 @@ def test_flips_are_made_once_though_the_coins_are_the_systems() -> None:
 def test_a_host_that_stays_away_is_named_and_the_others_finish() -> None:
     model = Model(SMALL, 3, seed=3)
     away = model.names[4]
-    while not any(event == "begun" for _, event, _ in model.logged):
-        assert model.step()
+    model.until("begun")
     model.away.add(away)
     model.run()
     model.expire("coordinator")  # hellos
@@ -138,8 +126,7 @@ def test_a_host_that_stays_away_is_named_and_the_others_finish() -> None:
 def test_a_host_lost_in_the_middle_of_a_round_takes_only_its_askers_with_it() -> None:
     model = Model(SMALL, 3, seed=4)
     away = model.names[3]
-    while not any(event == "clustered" for _, event, _ in model.logged):
-        assert model.step()
+    model.until("clustered")
     model.away.add(away)
     model.run()
     model.expire_round()
@@ -164,23 +151,6 @@ def test_too_few_flips_of_the_coordinator_are_noticed_by_the_hosts(monkeypatch: 
     model = Model(replace(SMALL, mechanism__epsilon=0.5), 2)
     with pytest.raises(RunError, match=r"coordinator's alpha 0\.01 would spend epsilon"):
         model.run()
-
-
-def test_a_host_that_brings_nobody_is_told_so_and_the_others_go_on() -> None:
-    model = Model(SMALL, 2)
-    late = model.names[4]
-    model.streams[late, "coordinator"] = [(1, encode_item(Join("host:1", 0)))]
-    model.deliver(late, "coordinator")
-    why = "it brings 0 users; from 1 to"
-    assert any(event == "refused" and why in facts["reason"] for _, event, facts in model.logged)
-    with pytest.raises(RunError, match=f"the coordinator gives this host no share: {why}"):
-        model.deliver("coordinator", late)
-    model.away.add(late)
-    model.run()
-    model.expire("coordinator")  # nobody else came
-    model.run()
-    assert model.summary().users == 30
-    assert model.summary().missing == ()
 
 
 def test_ids_go_by_arrival_or_by_name() -> None:

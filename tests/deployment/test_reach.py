@@ -9,40 +9,17 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Fleet, Machine, Unavailable, audited, expected_sha256, fleet
+from processes import Fleet, Machine, audited, expected_sha256, fleet
+from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment.invitations import invite
 from p2p_labeldp.scenario import parse_scenario, replace
 
-SCENARIO = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 90
-groups = 1
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-rounds = 2
-""")
+SCENARIO = parse_scenario(ONE_CLUSTER, overrides=["data.users=90", "mechanism.rounds=2"])
 NO_CALLS = "input iifname eth0 tcp flags & (syn | ack) == syn counter drop"
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Machine]:
-    try:
-        made = Machine(networks=True)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    with made:
-        yield made
 
 
 def relay_of(nodes: Fleet) -> tuple[str, str]:

@@ -8,24 +8,12 @@ from pathlib import Path
 
 from deployment_model import Model
 from processes import Machine, expected_sha256, fleet
+from small import ONE_CLUSTER
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.scenario import parse_scenario, replace
 
-SCENARIO = parse_scenario("""
-[coins]
-seed = 0
-[data]
-name = "synthetic"
-users = 40
-groups = 1
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-rounds = 3
-""")
+SCENARIO = parse_scenario(ONE_CLUSTER, overrides=["data.users=40", "mechanism.rounds=3"])
 
 
 def test_two_studies_follow_each_other_with_the_same_certificates(machine: Machine, tmp_path: Path) -> None:

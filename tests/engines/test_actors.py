@@ -18,7 +18,7 @@ from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Features, Message, Outgoing, Report
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Network, parse_scenario, replace
 
@@ -88,22 +88,6 @@ async def test_who_gets_no_answer_reports_nothing_and_the_round_ends_at_its_limi
     assert trio.current_time() == pytest.approx(43.0, abs=1.0)
 
 
-async def test_who_never_says_hello_is_missing_and_the_others_go_on(
-    make_population: Make, autojump_clock: MockClock
-) -> None:
-    class Absent(User):
-        __slots__ = ()
-
-        def hello(self, features: Features) -> Outgoing:
-            return 10**9, super().hello(features)[1]
-
-    simulated = simulation(make_population([0, 1, 0, 1], [0, 0, 0, 0]), Trace())
-    simulated.users[2] = Absent(2, 0, simulated.host)
-    await simulated.main()
-    assert simulated.outcome().missing == [2]
-    assert simulated.outcome().rounds[0][0].tolist() == [0, 1, 3]
-
-
 async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_honest_users_finish(
     make_population: Make, autojump_clock: MockClock
 ) -> None:
@@ -116,16 +100,6 @@ async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_hones
     assert reasons >= {"duplicate", "misdirected"}
     assert simulated.outcome().rounds[0][0].tolist() == [0, 1, 2, 3, 4]
     assert simulated.outcome().missing == []
-
-
-def test_the_limit_on_a_round_starts_anew_with_each_round(make_population: Make) -> None:
-    """Twenty rounds of three seconds each are no reason to close any of them after 40 seconds."""
-    network = Network(latency=1.0, round_limit=40.0)
-    parameters = Parameters(0.1, 1.0, rounds=20)
-    outcome = Simulation(make_population([0, 1, 0], [0, 0, 0]), exchange_of(parameters), SeededCoins(1), network).run()
-    assert outcome.missing == []
-    assert outcome.virtual_seconds > 60
-    assert outcome.reports == 60
 
 
 def test_an_actor_that_breaks_is_named_with_time_seed_and_cause(make_population: Make) -> None:
@@ -142,19 +116,6 @@ def test_the_trace_of_a_broken_run_holds_what_was_sent(make_population: Make) ->
     with pytest.raises(RunError):
         simulated.run()
     assert len(trace.messages("hello")) == 3
-
-
-def test_no_hello_at_all_ends_the_run_with_nothing_reported(make_population: Make) -> None:
-    class Mute(User):
-        __slots__ = ()
-
-        def hello(self, features: Features) -> Outgoing:
-            return 10**9, super().hello(features)[1]
-
-    simulated = simulation(make_population([0], [0]), Trace())
-    simulated.users[0] = Mute(0, 0, simulated.host)
-    assert simulated.run().reports == 0
-    assert simulated.outcome().missing == [0]
 
 
 @pytest.mark.parametrize("hosting", ["user", "cluster"])

@@ -421,14 +421,6 @@ def test_a_run_without_faults_says_so(small_scenario: Make) -> None:
         assert (summary.faults, summary.warnings) == ((), (SEEDED,))
 
 
-def test_a_rule_that_never_fired_is_warned_of(small_scenario: Make) -> None:
-    scenario = with_faults(small_scenario(), {"rule": "loss"}, {"rule": "crash", "users": [3], "at": 50.0})
-    summary = run(scenario).summary
-    assert [fault.rule for fault in summary.faults] == ["loss", "crash"]
-    assert summary.faults[0].fired > 0 == summary.faults[1].fired
-    assert [line.partition(":")[0] for line in summary.warnings if line != SEEDED] == ["faults[2] (crash) never fired"]
-
-
 def test_the_vectorized_engine_says_that_it_knows_no_faults(small_scenario: Make) -> None:
     summary = run(with_faults(small_scenario(), {"rule": "loss"}), engine="vectorized").summary
     assert summary.faults == ()

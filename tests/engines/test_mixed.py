@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -112,26 +110,3 @@ def test_the_systems_randomness_does_as_well() -> None:
     found = [simulated(Network(), coins=SystemCoins()) for _ in range(2)]
     assert found[0].sha256() != found[1].sha256()
     assert all(each.missing == [] for each in found)
-
-
-def test_a_scenario_runs_and_leaves_its_folder(tmp_path: Any) -> None:
-    from p2p_labeldp.runs.run import run
-
-    scenario = parse_scenario(
-        """
-        [data]
-        name = "synthetic"
-        users = 80
-        [clusters]
-        count = 3
-        [mechanism]
-        exchange = "mixed"
-        relays = 2
-        """
-    )
-    actors = run(scenario, out=tmp_path / "run").summary
-    arrays = run(scenario, engine="vectorized").summary
-    assert actors.noisy_sha256 == arrays.noisy_sha256
-    assert actors.accuracy == arrays.accuracy
-    assert actors.privacy == arrays.privacy
-    assert actors.messages_by_kind["go"] == 2 * 80

@@ -5,24 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from small import ONE_CLUSTER
 
 from p2p_labeldp.experiments import run
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.summary import Attack
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
-SMALL = parse_scenario("""
-[data]
-name = "synthetic"
-users = 120
-groups = 6
-[clusters]
-method = "given"
-minimum_size = 5
-[mechanism]
-alpha = 0.2
-theta = 0.8
-""")
+SMALL = parse_scenario(ONE_CLUSTER, overrides=["data.users=120", "data.groups=6", "mechanism.theta=0.8"])
 
 
 @pytest.fixture(autouse=True)

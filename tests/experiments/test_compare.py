@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,6 @@ from p2p_labeldp.experiments.compare import (
     parse_curve,
     points,
 )
-from p2p_labeldp.experiments.run import run
 from p2p_labeldp.experiments.sweeps import Sweep, sweep
 from p2p_labeldp.experiments.sweeps.tables import ROWS
 from p2p_labeldp.privacy import View
@@ -57,20 +53,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """Every mechanism at one epsilon, twice."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     return sweep(comparison(SCENARIO, CURVES, [1.0], trials=2), folder, workers=1)
-
-
-def test_a_row_is_digit_for_digit_what_run_gives_with_its_settings_and_seed(whole: Sweep) -> None:
-    first = [row for row in whole.rows if row["replicate"] == 0]
-    assert len(first) == len(COMPARED)
-    for row in first:
-        settings = [f"{key}={json.dumps(row[key])}" for key in whole.keys if row[key] is not None]
-        scenario = parse_scenario(TEXT, overrides=settings, seed=row["seed"])
-        summary = run(scenario, engine="vectorized").summary
-        assert row["accuracy"] == summary.accuracy
-        assert row["nonprivate_accuracy"] == summary.nonprivate_accuracy
-        assert row["noisy_sha256"] == summary.noisy_sha256
-        for view, guarantee in summary.privacy.items():
-            assert (row[f"epsilon.{view}"], row[f"delta.{view}"]) == (guarantee.epsilon, guarantee.delta)
 
 
 def test_with_a_fixed_split_trials_differ_by_the_mechanisms_coins_alone(whole: Sweep) -> None:
@@ -114,36 +96,6 @@ def test_users_and_clusters_are_found_once_in_a_process(monkeypatch: pytest.Monk
     )
     sweep(plan, tmp_path / "out", workers=1)
     assert calls == ["load", "kmeans_clusters"]
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from p2p_labeldp.experiments.compare import comparison, parse_curve
-from p2p_labeldp.experiments.sweeps import sweep
-from p2p_labeldp.scenario import parse_scenario
-
-def progress(stage, done, total):
-    if done == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-curves = [parse_curve("uniform_rr"), parse_curve("cluster_rr")]
-plan = comparison(parse_scenario(sys.argv[2]), curves, [.5, 1.], trials=2)
-sweep(plan, Path(sys.argv[1]), workers=1, progress=progress)
-"""
-
-
-@pytest.mark.slow
-def test_killed_and_started_again_it_gives_the_same_bytes_on_one_worker_or_two(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "cut"), TEXT]
-    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
-    curves = [parse_curve("uniform_rr"), parse_curve("cluster_rr")]
-    plan = comparison(SCENARIO, curves, [0.5, 1.0], trials=2)
-    told: list[tuple[int, int]] = []
-    sweep(plan, tmp_path / "cut", workers=1, progress=lambda stage, done, total: told.append((done, total)))
-    assert told[-1] == (5, 5)
-    sweep(plan, tmp_path / "two", workers=2)
-    assert (tmp_path / "cut" / ROWS).read_bytes() == (tmp_path / "two" / ROWS).read_bytes()
 
 
 def test_the_printed_setting_is_algorithm_1_with_the_corollarys_parameters() -> None:

@@ -388,7 +388,7 @@ def test_every_job_is_answered_once_whatever_dies(monkeypatch: pytest.MonkeyPatc
     assert all(("reason" in answer) == (job.setting in deadly_settings) for job, answer in said)
 
 
-@pytest.mark.parametrize(("count", "after"), [(1, 2), (2, 9)])
+@pytest.mark.parametrize(("count", "after"), [(1, 2), pytest.param(2, 9, marks=pytest.mark.slow)])
 def test_an_interrupt_keeps_its_rows_and_writes_their_table(
     whole: Sweep, tmp_path: Path, count: int, after: int
 ) -> None:

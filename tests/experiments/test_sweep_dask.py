@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import logging
 import os
 import signal
 import socket
 import threading
-import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dask_clusters import local_cluster
+from processes import until
 from small import TWENTY_FOUR
 
 from p2p_labeldp.engines import dask_cluster
@@ -30,23 +28,6 @@ distributed = pytest.importorskip("distributed")
 def plan_of(*vary: str, seeds: int = 3) -> Plan:
     chosen = vary or ("mechanism.alpha=.05,.2", "mechanism.theta=.5,1")
     return make_plan(parse_scenario(TWENTY_FOUR), chosen, seeds=seeds)
-
-
-@contextlib.contextmanager
-def local_cluster(**options: Any) -> Iterator[Any]:
-    """A cluster whose workers' ends are no news, in logs or in warnings."""
-    levels = {name: logging.getLogger(name).level for name in ("distributed", "distributed.nanny", "tornado")}
-    for name in levels:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    settings = {"threads_per_worker": 1, "dashboard_address": None, "protocol": "tcp://"}
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="distributed")
-            with distributed.LocalCluster(**(settings | options)) as cluster:
-                yield cluster
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
 
 
 @pytest.fixture(scope="module")
@@ -112,14 +93,6 @@ def test_an_interrupt_cancels_what_is_queued_there(cluster: Any, whole: Sweep, t
     until(lambda: not cluster.scheduler.tasks)
     sweep(plan_of(), tmp_path, workers=1)
     assert table(tmp_path) == table(whole.folder)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(300):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come about")
 
 
 def test_a_setting_that_kills_every_worker_fails_and_whoever_was_blamed_with_it_does_not(

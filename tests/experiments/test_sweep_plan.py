@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small import TWENTY_FOUR as SMALL
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
@@ -175,17 +176,6 @@ def test_a_sweep_needs_seeds() -> None:
         plan_of(seeds=0)
     with pytest.raises(RequestError, match=r"coins\.source"):
         plan_of(text='[coins]\nsource = "system"')
-
-
-SMALL = """
-[data]
-name = "synthetic"
-users = 30
-groups = 2
-[clusters]
-method = "given"
-minimum_size = 3
-"""
 
 
 def kind(name: str) -> str:

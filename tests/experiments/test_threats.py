@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from p2p_labeldp.experiments.threats import threats
 from p2p_labeldp.privacy import VIEWS, Parameters, View, account
 from p2p_labeldp.scenario import parse_scenario
@@ -25,6 +27,7 @@ alpha = 0.05
 PARAMETERS = Parameters(alpha=0.05, labels=10)
 
 
+@pytest.mark.slow
 def test_every_size_counts_for_the_guarantee_and_for_the_delta_at_an_epsilon() -> None:
     found = threats(parse_scenario(CROSSING), 0.1, 1)
     assert tuple(found.table) == VIEWS
@@ -35,9 +38,3 @@ def test_every_size_counts_for_the_guarantee_and_for_the_delta_at_an_epsilon() -
             mine = account(view, PARAMETERS, cluster_size=size, colluders=colluders, thorough=False)
             assert guarantee.epsilon >= mine.get_epsilon(found.delta).epsilon
             assert found.deltas[view] >= mine.get_delta(0.1).delta
-
-
-def test_without_colluders_a_coalition_is_the_learner() -> None:
-    found = threats(parse_scenario(CROSSING), 0.1, 0).table
-    assert found[View.COALITION].epsilon == found[View.LEARNER].epsilon
-    assert (found[View.COALITION].view, found[View.COALITION].colluders) == (View.COALITION, 0)

@@ -205,6 +205,21 @@ class Model:
                 return
         raise AssertionError("no end in sight")
 
+    def run_with(self, kills: int = 0, seed: int = 0) -> None:
+        """To its end, hosts coming in the order of their names, which is public; ``kills`` nodes in 200 steps."""
+        for name in self.hosts:
+            self.deliver(name, "coordinator")
+        chance = np.random.default_rng(seed)
+        while self.step():
+            if chance.random() < kills / 200:
+                self.kill(self.names[int(chance.integers(len(self.names)))])
+        assert all(part.over for part in self.parts.values())
+
+    def until(self, event: str) -> None:
+        """Until somebody has logged this."""
+        while not any(said == event for _, said, _ in self.logged):
+            assert self.step()
+
     def summary(self) -> Summary:
         """What the learner's folder would say, from what it was told."""
         with tempfile.TemporaryDirectory() as folder:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import trio
+from intruding import PATIENCE, Raw
 
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.data.rows import Rows
@@ -28,7 +29,7 @@ from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
-from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Open, Ping, decode, pack
+from p2p_labeldp.network.frames import Frame, Open
 from p2p_labeldp.network.tls_stream import TlsStream
 from p2p_labeldp.protocol.messages import VERSION, Message
 from p2p_labeldp.protocol.user import JOINING
@@ -36,7 +37,6 @@ from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario, replace
 
 SINGLES = ("coordinator", "learner", "auditor")
-PATIENCE = 60.0  # seconds; a busy machine changes no outcome
 LOOK = 0.005
 
 
@@ -167,44 +167,6 @@ class Live:
         """What an honest node of this scenario says first."""
         digest = ",".join(f"{name}={value}" for name, value in self.scenario.shared_digests().items())
         return Open(VERSION, digest, run, received, PROGRAM)
-
-
-class Raw:
-    """One connection of someone who says what it likes."""
-
-    def __init__(self, stream: TlsStream) -> None:
-        self.stream = stream
-        self._reader = FrameReader(stream, silence=PATIENCE, frame=PATIENCE)
-        self._frames: list[AnyFrame] = []
-
-    async def say(self, *frames: Frame | bytes) -> None:
-        await self.stream.send_all(b"".join(pack(frame) if isinstance(frame, Frame) else frame for frame in frames))
-
-    async def hear(self) -> AnyFrame | None:
-        """The next frame but pings; nothing when the node has hung up."""
-        while True:
-            try:
-                self._frames = self._frames or [decode(frame) for frame in await self._reader.read()]
-            except (trio.BrokenResourceError, ssl.SSLError):
-                return None
-            if not self._frames:
-                return None
-            frame = self._frames.pop(0)
-            if not isinstance(frame, Ping):
-                return frame
-
-    async def rest(self) -> list[AnyFrame]:
-        """All that comes until the node says goodbye or hangs up."""
-        frames: list[AnyFrame] = []
-        while (not frames or not isinstance(frames[-1], Bye)) and (frame := await self.hear()) is not None:
-            frames.append(frame)
-        return frames
-
-    async def goodbye(self) -> str:
-        """Why the node hangs up; nothing in between is more than an opening or an acknowledgement."""
-        *before, last = await self.rest() or [None]
-        assert isinstance(last, Bye), f"hung up after {before}, {last}"
-        return last.reason
 
 
 class Held(Node):

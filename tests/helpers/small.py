@@ -64,6 +64,18 @@ alpha = 0.2
 theta = 0.7
 """
 
+MIXED = """
+[data]
+name = "synthetic"
+users = 10
+[clusters]
+count = 1
+minimum_size = 4
+[mechanism]
+exchange = "mixed"
+relays = 3
+"""
+
 
 def sixty(*settings: str, text: str = SIXTY, seed: int | None = None) -> Scenario:
     return parse_scenario(text, "small", settings, seed)

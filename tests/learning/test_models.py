@@ -14,7 +14,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import Model, model_of, one_hot
 from p2p_labeldp.learning.model import Storage
 from p2p_labeldp.learning.models.boosted_trees import TreesModel
-from p2p_labeldp.learning.weighted import fit_weighted, weighted_rows
+from p2p_labeldp.learning.weighted import fit_weighted
 from p2p_labeldp.mechanisms.coins import SeededRandomness
 from p2p_labeldp.scenario import MODELS, Learner
 
@@ -93,13 +93,6 @@ def test_weights_count_as_often_as_they_say(name: str) -> None:
     randomness = SeededRandomness(np.random.default_rng(1))
     model = model_of(name).fit(Learner(max_iterations=100), side, targets, weights, randomness)
     assert model.predict(side[:1]).tolist() == [1]
-
-
-def test_negative_targets_are_learned_by_their_positive_part() -> None:
-    rows, labels, weights = weighted_rows(np.array([[1.5, -0.25, -0.25], [0.6, 0.6, -0.2]]))
-    assert rows.tolist() == [0, 1, 1]
-    assert labels.tolist() == [0, 0, 1]
-    assert weights == pytest.approx([1.0, 0.5, 0.5])
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,7 +23,7 @@ QUICK = Timing(handshake=20, ping=0.5, silence=20, frame=20, write=20, pause=0.0
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates") / "made"
-    init_certificates(folder, hosts=2)
+    init_certificates(folder, hosts=3)
     return folder
 
 

@@ -40,13 +40,6 @@ def expected_digest(rounds: int) -> str:
 
 
 @HOSTINGS
-@pytest.mark.parametrize("settings", [{}, {"latency": 1.0}, {"jitter": 2.0}, {"latency": 0.1, "jitter": 5.0}])
-def test_how_long_messages_take_does_not_change_what_is_learned(hosting: str, settings: dict[str, float]) -> None:
-    outcome, _ = simulate(3, hosting, **settings)
-    assert (outcome.sha256(), outcome.missing) == (expected_digest(3), [])
-
-
-@HOSTINGS
 def test_the_limit_of_a_round_begins_with_the_round(hosting: str) -> None:
     """A round takes four seconds here, one per message: far from its limit, however many rounds there are."""
     outcome, _ = simulate(8, hosting, latency=1.0, round_limit=6.0)

@@ -56,13 +56,17 @@ class World:
             nursery.start_soon(self._listen, address)
 
     async def _listen(self, address: int) -> None:
-        box = self.network.boxes[address]
-        assert box is not None
+        box = self.box(address)
         while True:
             await box.wait()
             for _, _, _, _, message in box.take():
                 assert isinstance(message, Ask)
                 self.heard.append((trio.current_time(), address, message.round))
+
+    def box(self, address: int) -> Mailbox:
+        found = self.network.boxes[address]
+        assert found is not None
+        return found
 
     def records(self) -> list[list[Any]]:
         self.network.flush()
@@ -74,9 +78,7 @@ class World:
 
 
 def waiting(world: World, address: int) -> list[Message]:
-    box = world.network.boxes[address]
-    assert box is not None
-    return [record[4] for record in box.queue]
+    return [record[4] for record in world.box(address).queue]
 
 
 # Time
@@ -128,9 +130,7 @@ async def test_a_message_due_earlier_than_one_already_waiting_is_delivered_first
     world.listen(nursery, 1)
     world.network.send(0, 1, Ask(0))  # due at 100
     world.network.send(1, 0, Ask(1))  # due at 1
-    box = world.network.boxes[0]
-    assert box is not None
-    await box.wait()
+    await world.box(0).wait()
     world.network.send(0, 1, Ask(2))  # due at 3
     await trio.sleep(1000)
     assert world.heard == [(3.0, 1, 2), (100.0, 1, 0)]
@@ -141,15 +141,11 @@ async def test_an_answer_takes_its_own_latency_from_when_it_is_sent(
 ) -> None:
     world = World(latency=1.0)
     nursery.start_soon(world.network.carry)
-    box = world.network.boxes[1]
-    assert box is not None
     world.network.send(0, 1, Ask(0))
-    await box.wait()
+    await world.box(1).wait()
     assert (trio.current_time(), world.network.now) == (1.0, 1.0)
     world.network.send(1, 0, Ask(1))
-    answer = world.network.boxes[0]
-    assert answer is not None
-    await answer.wait()
+    await world.box(0).wait()
     assert (trio.current_time(), world.network.now) == (2.0, 2.0)
 
 
@@ -175,8 +171,7 @@ async def test_a_limit_on_a_wait_ends_it_before_a_later_message(autojump_clock: 
     world = World(latency=10.0)
     nursery.start_soon(world.network.carry)
     world.network.send(0, 1, Ask(0))
-    box = world.network.boxes[1]
-    assert box is not None
+    box = world.box(1)
     with trio.move_on_after(4.0) as limit:
         await box.wait()
     assert limit.cancelled_caught
@@ -231,11 +226,9 @@ async def test_the_hosts_link_keeps_its_order_under_jitter_and_is_not_overtaken(
     arrivals: list[tuple[int, Message]] = []
 
     async def note(address: int) -> None:
-        box = world.network.boxes[address]
-        assert box is not None
         while True:
-            await box.wait()
-            arrivals.extend((address, record[4]) for record in box.take())
+            await world.box(address).wait()
+            arrivals.extend((address, record[4]) for record in world.box(address).take())
 
     nursery.start_soon(world.network.carry)
     nursery.start_soon(note, HOST)
@@ -344,10 +337,8 @@ async def test_every_message_is_traced_with_number_time_sender_and_receiver(
 ) -> None:
     world = World(latency=1.5)
     nursery.start_soon(world.network.carry)
-    box = world.network.boxes[1]
-    assert box is not None
     world.network.send(0, 1, Ask(0))
-    await box.wait()
+    await world.box(1).wait()
     world.network.send(1, LEARNER, Ask(1))
     assert world.records() == [[0, 0.0, 0, 1, ["ask", 0]], [1, 1.5, 1, LEARNER, ["ask", 1]]]
     assert world.network.last_time == 1.5

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.network import relay as relays
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.connections import Timing
@@ -20,13 +19,6 @@ from p2p_labeldp.network.tls import Transport
 PATIENCE = 60.0
 NOWHERE = "127.0.0.1:1"
 SECRET = b"a noisy label and who it is of"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificates") / "certs"
-    init_certificates(folder, hosts=3)
-    return folder
 
 
 class Lab:

@@ -14,19 +14,16 @@ from typing import Any
 
 import pytest
 import trio
-from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from intruding import Raw, context_of, enrolled_in, forge
 
 from p2p_labeldp.deployment.certificates import init_certificates, renew
-from p2p_labeldp.deployment.signing import make_request, sign_request, store_certificate
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network import tls
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.connections import Timing
 from p2p_labeldp.network.credentials import Credentials
-from p2p_labeldp.network.frames import Ack, AnyFrame, Bye, Frame, FrameReader, Item, Open, Parting, Ping, decode, pack
+from p2p_labeldp.network.frames import Ack, Bye, Frame, Item, Open, Parting, Ping, decode, pack
 from p2p_labeldp.protocol.messages import MAX_FRAME
 
 NewNode = Callable[..., Any]
@@ -37,55 +34,13 @@ def bodies(arrivals: list[Any]) -> list[bytes]:
     return [arrival.body for arrival in arrivals]
 
 
-def client_context(folder: Path, identity: Path | None = None) -> ssl.SSLContext:
-    """What someone with these files would dial with, whether or not a node would."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.load_verify_locations(folder / "ca.pem")
-    if identity is not None:
-        context.load_cert_chain(identity / "cert.pem", identity / "key.pem")
-    return context
-
-
-class Raw:
-    """A peer who has the right certificate and says what it likes."""
-
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
-        self.stream = stream
-        self.reader = FrameReader(stream, silence=30, frame=30)
-        self.frames: list[AnyFrame] = []
-
-    async def say(self, *frames: Frame | bytes) -> None:
-        await self.stream.send_all(b"".join(pack(frame) if isinstance(frame, Frame) else frame for frame in frames))
-
-    async def hear(self) -> AnyFrame | None:
-        """The next frame that is not a Ping; nothing when the node has hung up."""
-        while True:
-            try:
-                self.frames = self.frames or [decode(frame) for frame in await self.reader.read()]
-            except trio.BrokenResourceError:
-                return None
-            if not self.frames:
-                return None
-            frame = self.frames.pop(0)
-            if not isinstance(frame, Ping):
-                return frame
-
-    async def hear_goodbye(self) -> str:
-        while True:
-            frame = await self.hear()
-            assert frame is not None, "the node hung up without a word"
-            if isinstance(frame, Bye):
-                return frame.reason
-
-
 @pytest.fixture
 def dial_raw(certificates: Path) -> Callable[..., Any]:
     @contextlib.asynccontextmanager
     async def dial(node: Any, name: str = "users-1", *first: Frame | bytes) -> AsyncIterator[Raw]:
         with trio.fail_after(60):
             socket = await trio.open_tcp_stream(*parse_address(node.address))
-            context = client_context(certificates / name, certificates / name)
+            context = context_of(certificates / name)
             stream = trio.SSLStream(socket, context, https_compatible=True)
             raw = Raw(stream)
             await raw.say(*first)
@@ -175,49 +130,11 @@ def test_a_certificate_of_another_authority_than_ca_pem_is_refused(spoilt: Path,
         Credentials.load(spoilt)
 
 
-@pytest.fixture(scope="module")
-def expired(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same nodes under the same root, with certificates that ended some days ago."""
-    folder = Path(shutil.copytree(certificates, tmp_path_factory.mktemp("expired") / "certificates"))
+def test_an_expired_certificate_is_refused(certificates: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(certificates, tmp_path / "expired"))
     renew(folder, days=1, now=datetime.now(UTC) - timedelta(days=9))
-    return folder
-
-
-def test_an_expired_certificate_is_refused(expired: Path) -> None:
     with pytest.raises(RequestError, match=r"cert\.pem: .*expired"):
-        Credentials.load(expired / "users-1")
-
-
-def forge(folder: Path, certificates: Path, issuer: str, *uris: str) -> Path:
-    """A folder with a certificate for these URIs, as whoever holds an authority's key could make it."""
-    authority = certificates / issuer
-    chain = x509.load_pem_x509_certificate(
-        (authority / ("cert.pem" if issuer == "enrolment" else "ca.pem")).read_bytes()
-    )
-    issuer_key = serialization.load_pem_private_key((authority / "key.pem").read_bytes(), None)
-    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "forged")]))
-        .issuer_name(chain.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(hours=1))
-    )
-    if uris:
-        names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris])
-        builder = builder.add_extension(names, critical=False)
-    pem = serialization.Encoding.PEM
-    folder.mkdir(mode=0o700)
-    shutil.copy(authority / "ca.pem", folder / "ca.pem")
-    leaf = builder.sign(issuer_key, hashes.SHA256())
-    (folder / "cert.pem").write_bytes(leaf.public_bytes(pem) + chain.public_bytes(pem))
-    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, *form))
-    (folder / "key.pem").chmod(0o600)
-    return folder
+        Credentials.load(folder / "users-1")
 
 
 COORDINATOR_URI, USERS_URI = "urn:p2p-labeldp:coordinator:coordinator", "urn:p2p-labeldp:users:users-7"
@@ -242,10 +159,7 @@ def test_a_certificate_must_name_one_known_role(tmp_path: Path, certificates: Pa
 
 
 def test_what_the_enrolment_authority_signs_speaks_for_a_users_host(certificates: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "enrolled"
-    chain = sign_request(certificates / "enrolment", make_request(folder), "clinic")
-    store_certificate(folder, chain, (certificates / "authority" / "ca.pem").read_bytes())
-    assert Credentials.load(folder).identity.role == "users"
+    assert Credentials.load(enrolled_in(certificates, tmp_path / "enrolled")).identity.role == "users"
 
 
 @pytest.mark.parametrize("role", ["coordinator", "learner", "auditor"])
@@ -307,7 +221,7 @@ async def test_what_has_arrived_but_was_not_received_is_not_acknowledged(new_nod
         assert await raw.hear() == Ack(0)
         (arrival,) = await server.receive(1, commit=False)
         await raw.say(Item(1, 0, b"1"), Ack(7))  # the refusal of the second says that the first has arrived
-        assert "7 items acknowledged" in await raw.hear_goodbye()
+        assert "7 items acknowledged" in await raw.goodbye()
         server.transport.acknowledge(arrival.key)
     async with dial_raw(server, "users-1", OPEN, Ack(0)) as raw:
         assert await raw.hear() == replace_received(OPEN, 2)
@@ -461,7 +375,7 @@ async def test_words_that_were_long_on_their_way_are_not_taken_for_those_of_a_pe
         await client.receive(1)
         await server.acknowledged(client.key)
         await slow.say(OPEN)
-        assert await slow.hear_goodbye() == "duplicate: a newer connection has come first"
+        assert await slow.goodbye() == "duplicate: a newer connection has come first"
     assert server.transport.refusals == {}
     assert server.transport.connected == {client.key}
 
@@ -482,7 +396,7 @@ async def test_a_newer_connection_of_a_peer_replaces_the_old_one(new_node: NewNo
         (arrival,) = await server.receive(1)
         async with dial_raw(server, "users-1", OPEN, Ack(0), Item(0, 0, b"0"), Item(1, 0, b"1")) as new:
             assert bodies(await server.receive(1)) == [b"1"]
-            assert "newer connection" in await old.hear_goodbye()
+            assert "newer connection" in await old.goodbye()
             assert server.transport.connected == {arrival.key}
             server.transport.post(arrival.key, 0, b"to the new one")
             while not isinstance(item := await new.hear(), Item):
@@ -546,31 +460,6 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("who", "reason"),
-    [
-        ("nobody", "peer did not return a certificate"),
-        ("stranger", "certificate"),
-        ("late", "certificate has expired"),
-        ("old", "protocol"),
-    ],
-)
-async def test_a_certificate_that_does_not_verify_gets_nobody_in(
-    new_node: NewNode, certificates: Path, strangers: Path, expired: Path, who: str, reason: str
-) -> None:
-    server = await new_node("coordinator").start()
-    folders = {"stranger": strangers / "users-1", "late": expired / "users-1", "old": certificates / "users-1"}
-    context = client_context(certificates / "users-1", folders.get(who))
-    if who == "old":
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-    socket = await trio.open_tcp_stream(*parse_address(server.address))
-    await hang_up_of(trio.SSLStream(socket, context))
-    facts = await server.saw("refused")
-    assert reason in facts["reason"]
-    assert set(facts) == {"address", "reason"}
-    await trio.aclose_forcefully(socket)
-
-
 async def test_a_certificate_without_an_identity_gets_nobody_in(
     new_node: NewNode, certificates: Path, tmp_path: Path
 ) -> None:
@@ -580,9 +469,9 @@ async def test_a_certificate_without_an_identity_gets_nobody_in(
         forge(tmp_path / "enrolled", certificates, "enrolment", COORDINATOR_URI),
     ):
         socket = await trio.open_tcp_stream(*parse_address(server.address))
-        raw = Raw(trio.SSLStream(socket, client_context(folder, folder)))
+        raw = Raw(trio.SSLStream(socket, context_of(folder)))
         await raw.say(OPEN)
-        assert "certificate" in await raw.hear_goodbye()
+        assert "certificate" in await raw.goodbye()
         await trio.aclose_forcefully(socket)
     assert len(server.logged("refused")) == 2
 
@@ -592,7 +481,10 @@ async def test_whoever_is_rejected_learns_the_reason(
 ) -> None:
     """In TLS 1.3 the handshake is over for the client before the server has looked at its certificate."""
     server = await new_node("coordinator").start()
-    mixed = replace(credentials("users-1"), client=client_context(certificates / "users-1", strangers / "users-1"))
+    context = context_of(strangers / "users-1")
+    context.load_verify_locations(certificates / "users-1" / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    mixed = replace(credentials("users-1"), client=context)
     client = await new_node("users-1", credentials=mixed).start(None)
     client.transport.connect("coordinator", server.address)
     assert "unknown ca" in (await client.saw("unreachable"))["reason"]
@@ -663,7 +555,7 @@ async def test_whoever_breaks_the_rules_is_told_and_dropped_and_nobody_else_noti
     honest.transport.connect("coordinator", server.address)
     await honest.saw("connected")
     async with dial_raw(server, "users-1", *said) as raw:
-        assert (await raw.hear_goodbye()).startswith(fault)
+        assert (await raw.goodbye()).startswith(fault)
     assert (await server.saw("refused"))["fault"] == fault
     honest.transport.post("coordinator", 0, b"still here")
     assert bodies(await server.receive(1)) == [b"still here"]
@@ -673,7 +565,7 @@ async def test_whoever_breaks_the_rules_is_told_and_dropped_and_nobody_else_noti
 async def test_after_a_refusal_the_same_peer_may_do_better(new_node: NewNode, dial_raw: Any) -> None:
     server = await new_node("coordinator").start()
     async with dial_raw(server, "users-1", OPEN, Ack(0), Item(0, 0, b"good"), b"\xff\xff\xff\xff") as raw:
-        await raw.hear_goodbye()
+        await raw.goodbye()
     assert bodies(await server.receive(1)) == [b"good"]
     async with dial_raw(server, "users-1", OPEN, Ack(0), Item(1, 0, b"better")) as raw:
         assert await raw.hear() == replace_received(OPEN, 1)
@@ -695,7 +587,7 @@ SHORT = Timing(handshake=20, ping=0.02, silence=0.3, frame=0.3, pause=0.002, lon
 async def test_half_a_frame_and_silence_ends_a_connection(new_node: NewNode, dial_raw: Any) -> None:
     server = await new_node("coordinator", timing=SHORT).start()
     async with dial_raw(server, "users-1", OPEN, Ack(0), pack(Item(0, 0, b"item"))[:-1]) as raw:
-        assert "half a frame" in await raw.hear_goodbye()
+        assert "half a frame" in await raw.goodbye()
     await server.saw("refused", fault="malformed")
 
 
@@ -907,7 +799,7 @@ async def test_a_peer_that_was_forgotten_begins_anew(new_node: NewNode) -> None:
 async def test_what_a_forgotten_peer_sent_is_not_received_any_more(new_node: NewNode, dial_raw: Any) -> None:
     server = await new_node("coordinator").start()
     async with dial_raw(server, "users-1", OPEN, Ack(0), Item(0, 0, b"one"), Ack(9)) as raw:
-        await raw.hear_goodbye()
+        await raw.goodbye()
         (key,) = server.transport._peers
         server.transport.forget(key)
     async with dial_raw(server, "users-2", OPEN, Ack(0), Item(0, 0, b"two")):

@@ -34,7 +34,7 @@ def test_a_coalition_learns_what_every_coin_says(users, colluders, enumerated):
 
 
 @pytest.mark.parametrize("view", ["learner", "shuffle", *CLOSED_FORM])
-@pytest.mark.parametrize("users", [2, 3])
+@pytest.mark.parametrize("users", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_sticky_rounds_are_those_of_every_coin(view, users, enumerated):
     for alpha, theta in ((0.1, 0.5), (0.3, 1.0)):
         accountant = account(view, Parameters(alpha=alpha, theta=theta, rounds=2), cluster_size=users)

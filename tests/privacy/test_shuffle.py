@@ -46,7 +46,7 @@ def test_exact_then_shuffle_then_variation_ratio_then_clones(cluster_size, alpha
         assert clones <= closed
 
 
-@pytest.mark.parametrize("labels", [3, 5])
+@pytest.mark.parametrize("labels", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_the_learner_of_many_labels_is_bounded_by_the_shuffled_bound(labels):
     answer = account("learner", Parameters(alpha=0.3, theta=0.5, labels=labels), cluster_size=300).get_epsilon(1e-5)
     assert answer.method == "upper_bound"

@@ -154,6 +154,22 @@ def spoiled(make: type[Any], change: Any, once: bool = True, **settings: Any) ->
     return run
 
 
+def altering(kind: type[Any], whose: int | None = None, **changes: Any) -> Any:
+    """A change of messages of a kind, of one user or of all: fields, or what makes a field of the message."""
+
+    def change(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is not kind or whose not in (None, sender):
+            return None
+        made = {name: value(message) if callable(value) else value for name, value in changes.items()}
+        return [(sender, receiver, swapped(message, **made))]
+
+    return change
+
+
+def losing(kind: type[Any], whose: int | None = None) -> Any:
+    return lambda run, sender, receiver, message: [] if type(message) is kind and whose in (None, sender) else None
+
+
 def shown(run: Mixed, relay_: int, batch: Any, packets: list[bytes]) -> Any:
     """The batch that a crooked last relay shows instead, signed as it must be."""
     statement = run.session.statement(SIGNED_BATCH, relay_, session.batch_digest(packets))
@@ -225,12 +241,7 @@ def test_a_batch_with_a_packet_twice_is_refused_and_names_who_passed_it_on(make:
 
 @CIPHERS
 def test_a_packet_of_another_size_is_refused_and_its_sender_named(make: type[Any]) -> None:
-    def longer(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Deposit and sender == 4:
-            return [(sender, receiver, swapped(message, packet=message.packet + b"x"))]
-        return None
-
-    run = spoiled(make, longer, once=False)
+    run = spoiled(make, altering(Deposit, 4, packet=lambda message: message.packet + b"x"), once=False)
     assert not opened(run)
     assert any(refusal.about == 4 and refusal.fault == "malformed" for _, refusal in run.refusals)
     assert "user 4" in run.named
@@ -238,12 +249,7 @@ def test_a_packet_of_another_size_is_refused_and_its_sender_named(make: type[Any
 
 @CIPHERS
 def test_a_packet_that_does_not_open_halts_the_first_relay_which_names_its_sender(make: type[Any]) -> None:
-    def junk(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Deposit and sender == 4:
-            return [(sender, receiver, swapped(message, packet=bytes(len(message.packet))))]
-        return None
-
-    run = spoiled(make, junk)
+    run = spoiled(make, altering(Deposit, 4, packet=lambda message: bytes(len(message.packet))))
     assert "may be to blame: user 4" in run.named
     assert run.reports[0].keys() == set(range(SIZE))
 
@@ -269,10 +275,7 @@ def test_stale_packets_of_an_earlier_attempt_do_not_open(make: type[Any]) -> Non
 @CIPHERS
 @pytest.mark.parametrize("kind", [Commit, Open, Deposit, Go, Batch])
 def test_whatever_is_lost_costs_an_attempt_or_the_round_and_no_label(make: type[Any], kind: type[Any]) -> None:
-    def lose(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return [] if type(message) is kind and (sender == 3 or kind is Batch) else None
-
-    run = spoiled(make, lose)
+    run = spoiled(make, losing(kind, None if kind is Batch else 3))
     assert run.expired >= 1
     assert run.all_left()
     if kind is Commit:
@@ -289,10 +292,7 @@ def test_whatever_is_lost_costs_an_attempt_or_the_round_and_no_label(make: type[
 
 
 def test_every_redraw_takes_fresh_commitments_from_all() -> None:
-    def lose(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return [] if type(message) is Open and sender == 3 else None
-
-    run = spoiled(Vault, lose)
+    run = spoiled(Vault, losing(Open, 3))
     commitments = {(message.attempt, sender): message.commitment for sender, _, message in run.of_kind(Commit)}
     again = {user for attempt, user in commitments if attempt == 1}
     assert again >= set(range(SIZE)) - {3}
@@ -328,24 +328,10 @@ def test_whoever_is_shown_another_batch_signs_another_digest_and_nothing_is_open
 @CIPHERS
 def test_keys_and_gos_that_are_altered_on_their_way_are_refused_and_named(make: type[Any]) -> None:
     """By the coordinator, which has commitments and openings to forward, or by whoever passes a go on."""
-
-    def other_key(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return (
-            [(sender, receiver, swapped(message, signature=bytes(8 if make is Vault else 64)))]
-            if (type(message) is Open)
-            else None
-        )
-
-    run = spoiled(make, other_key, once=False)
+    run = spoiled(make, altering(Open, signature=bytes(8 if make is Vault else 64)), once=False)
     assert "did not sign her keys" in run.named
     assert not run.of_kind(Opened)
-
-    def other_go(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Go and sender == 4:
-            return [(sender, receiver, swapped(message, digest=bytes(32)))]
-        return None
-
-    run = spoiled(make, other_go, once=False)
+    run = spoiled(make, altering(Go, 4, digest=bytes(32)), once=False)
     assert {refusal.about for _, refusal in run.refusals if refusal.kind == "go"} == {4}
     assert not opened(run)
 
@@ -359,10 +345,7 @@ def test_a_go_of_one_member_is_none_of_another() -> None:
 
 
 def test_a_coordinator_that_says_that_other_keys_sign_is_refused() -> None:
-    def others(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return [(sender, receiver, swapped(message, signers=bytes([1]) * 32))] if type(message) is Opened else None
-
-    run = spoiled(Vault, others, once=False)
+    run = spoiled(Vault, altering(Opened, signers=bytes([1]) * 32), once=False)
     assert any("other keys sign" in refusal.reason for _, refusal in run.refusals)
     assert not run.of_kind(Deposit)
 
@@ -396,10 +379,7 @@ def test_a_go_is_signed_over_run_round_cluster_attempt_members_relays_and_batch(
 
 @CIPHERS
 def test_no_relay_releases_without_a_go_of_everyone(make: type[Any]) -> None:
-    def lose(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return [] if type(message) is Go and sender == 3 else None
-
-    run = spoiled(make, lose, once=False)
+    run = spoiled(make, losing(Go, 3), once=False)
     assert not opened(run)
     assert "user 3" in run.named
 
@@ -461,12 +441,7 @@ def test_a_nonce_that_was_not_committed_to_is_refused_and_nothing_is_dealt_by_it
 
 @CIPHERS
 def test_a_wrong_inner_key_is_refused_and_its_sender_named(make: type[Any]) -> None:
-    def another(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Unlock:
-            return [(sender, receiver, swapped(message, key=bytes(len(message.key))))]
-        return None
-
-    run = spoiled(make, another, once=False)
+    run = spoiled(make, altering(Unlock, key=lambda message: bytes(len(message.key))), once=False)
     assert {refusal.kind for _, refusal in run.refusals} >= {"unlock"}
     assert not run.of_kind(Drawn)
 
@@ -524,14 +499,8 @@ def test_too_few_commitments_stop_the_cluster() -> None:
 
 def test_a_coordinator_that_leaves_fewer_members_than_the_minimum_gets_no_opening() -> None:
     """Say, one user among its own: nobody takes part in an attempt that is too small to hide her."""
-
-    def alone(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is not Committed:
-            return None
-        few = swapped(message, size=4, members=message.members[: 4 * 8], commitments=message.commitments[: 4 * 32])
-        return [(sender, receiver, few)]
-
-    run = spoiled(Vault, alone, once=False, minimum_size=5)
+    few = {"members": lambda said: said.members[: 4 * 8], "commitments": lambda said: said.commitments[: 4 * 32]}
+    run = spoiled(Vault, altering(Committed, size=4, **few), once=False, minimum_size=5)
     assert any("at least 5 of them" in refusal.reason for _, refusal in run.refusals)
     assert not run.of_kind(Open)
     assert run.outcomes()[0]["abstained"] == SIZE
@@ -563,23 +532,13 @@ def test_relays_with_keys_that_nothing_can_be_sealed_for_are_named_and_left_out(
 
 
 def test_a_coordinator_that_publishes_another_opening_is_refused() -> None:
-    def forge(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Opened:
-            return [(sender, receiver, swapped(message, openings=bytes(len(message.openings))))]
-        return None
-
-    run = spoiled(Vault, forge, once=False)
+    run = spoiled(Vault, altering(Opened, openings=lambda message: bytes(len(message.openings))), once=False)
     assert {refusal.kind for _, refusal in run.refusals} >= {"opened"}
     assert not run.of_kind(Deposit)
 
 
 def test_a_coordinator_that_publishes_another_commitment_than_hers_is_refused_by_her() -> None:
-    def forge(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Committed:
-            return [(sender, receiver, swapped(message, commitments=bytes(len(message.commitments))))]
-        return None
-
-    run = spoiled(Vault, forge, once=False)
+    run = spoiled(Vault, altering(Committed, commitments=lambda message: bytes(len(message.commitments))), once=False)
     assert not run.of_kind(Open)
     assert len({speaker for speaker, refusal in run.refusals if refusal.kind == "committed"}) == SIZE
 

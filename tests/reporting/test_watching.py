@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import until
 from small import TWO_LABELS
 
 from p2p_labeldp.audit.runs import audit_runs
-from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.auditor import BATCH
 from p2p_labeldp.reporting.watching import gate as gates
@@ -31,14 +31,6 @@ FAULTS = (
     '[[faults]]\nrule = "loss"\nprobability = 0.2\n[[faults]]\nrule = "crash"\nusers = [3]\nat = 0.2\nrestart = 1.0\n'
 )
 SLOW = "[network]\nlatency = 0.1\n"
-
-
-def until(condition: Any) -> Any:
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.002)
-    return found
 
 
 # The gate.
@@ -272,15 +264,6 @@ def test_it_listens_on_loopback_alone(server: WatchServer) -> None:
     assert len(token) >= 20
     with WatchServer(WatchedSimulation(small(), "other")) as other:
         assert token not in other.address
-
-
-def test_a_port_that_is_taken_is_told_in_one_line() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(RequestError, match=f"--watch-port {port}: cannot listen there: "):
-            WatchServer(WatchedSimulation(small(), "small"), port)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from p2p_labeldp.cli.summary import summary_lines
 from p2p_labeldp.cli.tables import print_facts
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.privacy import Guarantee, Parameters, View, account
+from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.reporting.recorded import read_run
 from p2p_labeldp.reporting.report import page_of
-from p2p_labeldp.runs.guarantees import colluders_by_size, headline
+from p2p_labeldp.runs.guarantees import colluders_by_size
 from p2p_labeldp.runs.summary import Summary
 
 
@@ -47,14 +47,6 @@ def test_of_several_the_one_that_learns_most_leads() -> None:
     both = summary_of('kind = "curious_peers"\nusers = [3]', 'kind = "observer"\nsees = "content"')
     assert both.headline == View.NETWORK
     assert both.privacy[View.NETWORK].epsilon > both.privacy[View.PEER].epsilon
-
-
-def test_the_learner_leads_where_an_adversary_learns_less() -> None:
-    table = {
-        View.LEARNER: Guarantee(epsilon=1.0, delta=0, view=View.LEARNER),
-        View.PEER: Guarantee(epsilon=0.5, delta=0, view=View.PEER),
-    }
-    assert headline(table, [View.PEER]) == View.LEARNER
 
 
 def test_colluders_are_counted_where_they_are_and_together() -> None:
@@ -101,14 +93,6 @@ def test_terminal_page_and_attack_table_agree(tmp_path: Path) -> None:
     first = next(line for line in printed.getvalue().splitlines() if line.startswith("privacy"))
     assert f"{shown}: {who}, at delta" in first
     assert f"{shown} at delta" in page.verdict
-
-
-def test_whoever_misbehaves_leaves_the_flips_alone_and_the_reason() -> None:
-    summary = summary_of('kind = "focus"\nvictim = 3\nusers = [0, 6]', engine="actors")
-    assert summary.headline == View.COALITION
-    found = summary.privacy[View.COALITION]
-    assert found.epsilon == pytest.approx(math.log(4), rel=1e-2)
-    assert "not everyone is honest (focus)" in str(found.reason)
 
 
 def test_replaced_roles_leave_nothing_and_the_reason() -> None:

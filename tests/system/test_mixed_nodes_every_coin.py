@@ -114,11 +114,6 @@ def received(name: str) -> Any:
     return view
 
 
-def on_the_wire(model: Nodes) -> Hashable:
-    """How much goes from where to where, with which clocks: what encryption leaves to be seen, and more."""
-    return tuple((*pair, clock, len(body)) for pair in sorted(model.streams) for clock, body in model.streams[pair])
-
-
 def _own(model: Nodes, keys: eyes.Keys, user: int, session: Session) -> None:
     """A host's own secrets: those of its one user."""
     part, secrets, onions = model.parts[model.hosts[user]], model.secrets, keys.cipher

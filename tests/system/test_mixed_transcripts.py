@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small import MIXED
 
 from p2p_labeldp.adversaries.install import install
 from p2p_labeldp.engines.actors import Simulation
@@ -37,19 +38,7 @@ NETWORKS = pytest.mark.parametrize(
     [Network(), Network(latency=0.1), Network(latency=0.05, jitter=0.3)],
     ids=["at once", "latency", "jitter"],
 )
-SCENARIO = parse_scenario(
-    f"""
-    [data]
-    name = "synthetic"
-    users = {SIZE}
-    [clusters]
-    count = {CLUSTERS}
-    minimum_size = 4
-    [mechanism]
-    exchange = "mixed"
-    relays = 3
-    """
-)
+SCENARIO = parse_scenario(MIXED, overrides=[f"data.users={SIZE}", f"clusters.count={CLUSTERS}"])
 Seen = list[tuple[float, int, int, int]]
 Contents = list[tuple[float, int, int, bytes]]
 

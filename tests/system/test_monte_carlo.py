@@ -44,7 +44,9 @@ def observed(ones: int, alpha: float, theta: float, seed: int) -> NDArray[np.int
     return np.bincount(m * (SIZE + 1) + k, minlength=(SIZE + 1) ** 2).reshape(SIZE + 1, SIZE + 1)
 
 
-@pytest.mark.parametrize(("alpha", "theta"), [(0.1, 1.0), (0.05, 1.0), (0.2, 0.7)])
+@pytest.mark.parametrize(
+    ("alpha", "theta"), [(0.2, 0.7), *(pytest.param(alpha, 1.0, marks=pytest.mark.slow) for alpha in (0.1, 0.05))]
+)
 def test_a_million_attacks_come_close_to_the_exact_epsilon_and_never_beat_it(alpha: float, theta: float) -> None:
     answer = account("learner", Parameters(alpha=alpha, theta=theta), cluster_size=SIZE).get_epsilon(DELTA)
     assert answer.worst_ones is not None
@@ -67,7 +69,7 @@ def test_a_million_attacks_come_close_to_the_exact_epsilon_and_never_beat_it(alp
     assert attacked >= 0.9 * answer.epsilon
 
 
-@pytest.mark.parametrize(("ones", "alpha", "theta"), [(0, 0.1, 1.0), (4, 0.3, 0.5)])
+@pytest.mark.parametrize(("ones", "alpha", "theta"), [pytest.param(0, 0.1, 1.0, marks=pytest.mark.slow), (4, 0.3, 0.5)])
 def test_the_engines_outcomes_follow_the_law(ones: int, alpha: float, theta: float) -> None:
     """A chi-squared test over all outcomes seen at least five times in expectation; fails below p = 1e-6."""
     expected = distribution(ones, alpha, theta) * TRIALS

@@ -178,13 +178,18 @@ WAYS: dict[str, tuple[Way, list[str]]] = {
         list(MECHANISMS),  # it has no network, and so no other exchange
     ),
 }
+QUICK = ("actors", "deployment")
+"""Ways that are tried with ten labels too in the usual suite; all are in the slow one."""
 CASES = [
-    pytest.param(kind, labels, way, id=f"{kind}-{labels}-{way}")
+    pytest.param(
+        kind, labels, way, id=f"{kind}-{labels}-{way}",
+        marks=[] if labels == "two labels" or way in QUICK else pytest.mark.slow,
+    )
     for kind in KINDS
     for labels in LABELS
     for way, (_, kinds) in WAYS.items()
     if kind in kinds
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "labels", "way"), CASES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +20,6 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.scenario import load_scenario, parse_scenario
 
 HOSTS, EACH = 3, 20
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    with Machine() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

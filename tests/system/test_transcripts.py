@@ -212,13 +212,7 @@ def deployed(execution: Execution, hosts: int, seed: int, kills: int = 0) -> Wat
     """A run to its end; ``seed`` draws the order of what arrives, and who is killed when."""
     scenario = replace(SCENARIO, mechanism__rounds=len(execution.asked))
     model = Watched(scenario, hosts, seed, dataset=dataset_of(execution), tossed=execution.coins(ALPHA, THETA))
-    for name in model.names[3:]:  # shares go by the order in which hosts come, which is public
-        model.deliver(name, "coordinator")
-    chance = np.random.default_rng(seed)
-    while model.step():
-        if chance.random() < kills / 200:
-            model.kill(model.names[int(chance.integers(len(model.names)))])
-    assert all(part.over for part in model.parts.values())
+    model.run_with(kills, seed)
     return model
 
 

@@ -14,8 +14,6 @@ from browser import CHROMIUM, Browser, Tab, faults_of
 from processes import PATIENCE, program
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-
-SHIPPED = Path(__file__).parents[2] / "scenarios"
 SMALL = ("--set", "data.users=120", "--set", "clusters.minimum_size=10", "--json")
 ARROWS = "document.querySelectorAll('#diagram .message title').length"
 SENT = "Number(document.querySelector('#tiles b').textContent.replaceAll(',', ''))"
@@ -23,12 +21,6 @@ CUT = """[...document.querySelectorAll('button, .tiles *, .stages li, .fills spa
   .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
                     && getComputedStyle(each).display !== 'inline')
   .map((each) => `cut: ${each.textContent}`)"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as started:
-        yield started
 
 
 @contextmanager
@@ -107,21 +99,6 @@ def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser,
         tab.until("document.querySelector('.controls')?.hidden === false")  # its script has run
         assert tab.complaints == []
         tab.close()
-
-
-@pytest.mark.slow
-def test_a_page_that_is_killed_while_the_run_is_paused_changes_nothing(browser: Browser, tmp_path: Path) -> None:
-    words = ("run", "churn", *SMALL, "--no-report", "--out")
-    with program(*words, str(tmp_path / "alone")) as process:
-        alone = json.loads(process.communicate(timeout=PATIENCE)[0])
-    with watched(*words, str(tmp_path / "run"), "--paused", "--hosting", "cluster") as (process, address):
-        tab = browser.open(address)
-        for _ in range(3):
-            click(tab, "step")
-        tab.until(f"{SENT} > 1")
-        tab.close()
-        summary = json.loads(process.communicate(timeout=PATIENCE)[0])
-    assert summary["noisy_sha256"] == alone["noisy_sha256"]
 
 
 @pytest.mark.slow
