@@ -292,8 +292,8 @@ class MixedChecker(Checker):
         require(same, "draws", "commits to two nonces")
 
     def _still_said(self, event: Event, fault: str) -> bool:
-        """A relay draws with the nonce that it opened, though another one that has given up takes it no more."""
-        opened = event.kind == "reveal" and fault == Fault.OUT_OF_ORDER
+        """A relay has released its key and opened its nonce, though another one that has given up takes neither."""
+        opened = event.kind in ("unlock", "reveal") and fault == Fault.OUT_OF_ORDER
         return opened or super()._still_said(event, fault)
 
     def _reveal(self, event: Event, round_: int, attempt: int, nonce: bytes) -> None:
