@@ -20,7 +20,7 @@ from live_deployment import Live
 from transcripts import Execution, Received, alike, drawn, listen
 
 from p2p_labeldp.data import Dataset, load
-from p2p_labeldp.deployment import node
+from p2p_labeldp.deployment import making
 from p2p_labeldp.deployment.items import Begin, Examples, Mail, Result, Wanted, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
 from p2p_labeldp.engines.actors import Simulation
@@ -339,7 +339,7 @@ def test_that_users_are_done_is_told_of_all_at_once(hosts: int) -> None:
 async def over_tls(execution: Execution, folder: Path, hosts: int, patch: Callable[..., None]) -> dict[int, list[Any]]:
     """What the learner's journal has of the protocol's messages, by the first user of the host they came from."""
     dataset, coins = dataset_of(execution), execution.coins(ALPHA, THETA)
-    patch(node, "make_coins", lambda *_: coins)
+    patch(making, "make_coins", lambda *_: coins)
     live = Live(folder, SCENARIO, hosts=hosts, dataset=dataset)
     async with live.running():
         await live.start("coordinator", "learner", "auditor")

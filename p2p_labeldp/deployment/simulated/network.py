@@ -104,8 +104,11 @@ class Network:
                 await self._changed.wait()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
+        self.at(trio.current_time() + seconds, action)
+
+    def at(self, due: float, action: Callable[[], None]) -> None:
+        """What is due at one moment happens in the order in which it was put here."""
         self._count += 1
-        due = trio.current_time() + seconds
         if not self._heap or due < self._heap[0][0]:
             self._changed.set()
         heapq.heappush(self._heap, (due, self._count, action))
@@ -317,7 +320,7 @@ class End(trio.abc.Stream):
         rate = network.slowed.get(names)
         self._busy = max(self._busy, now) + (len(piece or b"") / rate if rate else 0.0)
         self._due = max(self._due, self._busy + self.connection.slower * network.delay())
-        network.later(self._due - now, lambda: self._arrive(number, piece))
+        network.at(self._due, lambda: self._arrive(number, piece))
 
     def _arrive(self, number: int, piece: bytes | None) -> None:
         other, network = self.other, self._network

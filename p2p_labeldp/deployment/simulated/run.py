@@ -175,7 +175,12 @@ class _Simulation:
                 world=process.world,
             )
             self.scene.nodes[name] = node
-            await node.run(lambda _: self.watch.started(name, node))
+
+            def listens(_: object) -> None:
+                if process.alive:  # not killed, and its disk not erased, by what struck as it began to listen
+                    self.watch.started(name, node)
+
+            await node.run(listens)
 
         try:
             await process.run(program)
