@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -40,6 +41,7 @@ WITHHELD = 1  # status of a learner to which some clusters released nothing: res
 WRONG = 2  # status of a node whose request was wrong
 ENDED = "the coordinator ended the run: "  # the last words of whoever is told so
 SHORT = 1  # status of any other node where hosts or users are too few
+LISTENING = range(10_240, 32_768)  # ports; Linux, macOS and Windows give outgoing connections higher ones
 MAX_LINE = 1 << 16  # bytes of a log line; nodes write shorter ones
 
 COUNTS = ("counted", "filled")  # events that are for whoever watches, and not for the log
@@ -354,9 +356,16 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody has now."""
+    """Ports of loopback that nobody has now, and that kernels give to no outgoing connection: one of these might take a
+    port before its node listens there, or while the node is down."""
+    found: list[int] = []
+    draws = random.SystemRandom()
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for port in draws.sample(LISTENING, len(LISTENING)):
+            if len(found) == count:
+                return found
+            each = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                each.bind(("127.0.0.1", port))
+                found.append(port)
+    raise RunError(f"no {count} free ports from {LISTENING.start} to {LISTENING.stop - 1} on 127.0.0.1")

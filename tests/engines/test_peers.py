@@ -21,4 +21,4 @@ def test_everyone_s_exchange_has_the_same_messages_and_outcome() -> None:
     )  # fmt: skip
     first, *others = done.stdout.splitlines()
     assert first.endswith("the same noisy data set from everyone")
-    assert len(others) == 7
+    assert len(others) == 8
