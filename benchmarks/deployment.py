@@ -198,7 +198,7 @@ async def _transport(role: str, folder: Path, port: int) -> None:
                 transport.post("coordinator", 1, body)
                 if transport.unacknowledged("coordinator") > 2_000:
                     await trio.sleep(0.001)
-            while transport.unacknowledged("coordinator"):  # noqa: ASYNC110 - acknowledgements wake nobody
+            while transport.unacknowledged("coordinator"):  # noqa: ASYNC110 - once, when all is measured
                 await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
 
