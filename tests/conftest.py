@@ -18,14 +18,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each of the processes t
 os.environ.setdefault("PYTHONSAFEPATH", "1")  # commands are those of the installed package, whose modules are compiled
 
 import hypothesis
-import numpy as np
 import pytest
-from small import sixty
 
 from p2p_labeldp.cli import main
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.experiments import attacked
-from p2p_labeldp.scenario import Scenario
 
 hypothesis.settings.register_profile(
     "anywhere", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -107,21 +103,3 @@ def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks are played as often as it takes to have a table: for tests of what stands around it."""
     for name, trials in {"TRIALS": 500, "FEWEST": 20, "MOST": 50}.items():
         monkeypatch.setattr(attacked, name, trials)
-
-
-@pytest.fixture
-def small_scenario() -> Callable[..., Scenario]:
-    """Sixty users in three clusters, three labels, two rounds; settings may be overridden."""
-    return sixty
-
-
-@pytest.fixture
-def make_population() -> Callable[..., Population]:
-    """A population with given labels and clusters; features are of no interest."""
-
-    def make(labels: list[int], clusters: list[int]) -> Population:
-        assignment = np.array(clusters, dtype=np.int64)
-        features = np.zeros((len(labels), 1), dtype=np.float32)
-        return Population(features, np.array(labels, dtype=np.int64), lambda ids, _: assignment[ids])
-
-    return make

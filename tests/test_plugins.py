@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small import sixty
 
 from p2p_labeldp import LabelPrivateClassifier, load_model, plugins
 from p2p_labeldp.adversaries.attacks import ATTACKS
@@ -53,9 +54,9 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def small(small_scenario: Callable[..., Scenario]) -> Callable[..., Scenario]:
+def small() -> Callable[..., Scenario]:
     load_plugins([EXAMPLE])
-    return lambda *settings: small_scenario("mechanism.rounds=1", "data.labels=2", *settings)
+    return lambda *settings: sixty("mechanism.rounds=1", "data.labels=2", *settings)
 
 
 def test_what_a_plugin_adds_is_documented_like_any_other(small: Callable[..., Scenario]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small import sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.data import kmeans_clusters, load
@@ -20,7 +21,7 @@ from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
 from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import COORDINATOR, Centre, Features, Refused, Roster
-from p2p_labeldp.scenario import Clusters, Data, Defences, Scenario, load_scenario, parse_scenario, replace
+from p2p_labeldp.scenario import Clusters, Data, Defences, load_scenario, parse_scenario, replace
 
 Play = Callable[..., SimpleNamespace]
 Floats = NDArray[np.float32]
@@ -261,7 +262,7 @@ def test_centres_are_refused_where_nobody_checks_and_where_they_are_no_points_of
         carried.receive(COORDINATOR, Centre(0, Features(np.zeros(3, dtype=np.float32))))
 
 
-def test_a_scenario_switches_defences(small_scenario: Callable[..., Scenario]) -> None:
+def test_a_scenario_switches_defences() -> None:
     assert parse_scenario("").defences == Defences(abstain=True, one_answer=True, check_assignment=False)
-    off = small_scenario("defences.one_answer=false", "defences.abstain=false", "defences.check_assignment=true")
+    off = sixty("defences.one_answer=false", "defences.abstain=false", "defences.check_assignment=true")
     assert off.defences == Defences(abstain=False, one_answer=False, check_assignment=True)

@@ -7,13 +7,13 @@ would exceed its bound, and one interval in a thousand would miss the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from games import play, play_actors
 from scipy import stats
+from small import sixty
 
 from p2p_labeldp.adversaries.attacks import ATTACKS, LIKELIHOOD_RATIO, MAJORITY
 from p2p_labeldp.adversaries.bounds import Bounds
@@ -26,7 +26,6 @@ from p2p_labeldp.experiments import run
 from p2p_labeldp.experiments.games import Game, play_each, seen_by_arrays
 from p2p_labeldp.privacy import VIEWS, Parameters, account
 from p2p_labeldp.privacy.views import chance_seen
-from p2p_labeldp.scenario import Scenario
 
 SETTINGS = [(10, 0.2, 0.5), (20, 0.1, 1.0), (50, 0.3, 0.8)]
 
@@ -176,13 +175,11 @@ def test_a_seed_gives_the_same_game_again_and_another_one_another() -> None:
     assert first != other
 
 
-def test_attacking_every_user_of_a_run_names_more_labels_the_more_is_seen(
-    small_scenario: Callable[..., Scenario], tmp_path: Path
-) -> None:
+def test_attacking_every_user_of_a_run_names_more_labels_the_more_is_seen(tmp_path: Path) -> None:
     """150 users in 15 clusters. (300 in 30, five seeds: the learner named 0.01 to 0.07 more than a guess would, the
     auditor 0.16 to 0.32.)"""
     settings = ("data.users=150", "data.groups=15", "clusters.minimum_size=2", "mechanism.rounds=1")
-    run(small_scenario(*settings, "mechanism.alpha=0.1", seed=1), out=tmp_path / "run")
+    run(sixty(*settings, "mechanism.alpha=0.1", seed=1), out=tmp_path / "run")
     recorded = RecordedRun.read(tmp_path / "run")
     assert recorded.true_labels is not None
     labels = recorded.true_labels

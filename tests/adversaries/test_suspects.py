@@ -8,20 +8,20 @@ from pathlib import Path
 
 import msgpack
 import pytest
+from small import sixty
 
 from p2p_labeldp.adversaries.suspects import suspects
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.runs import RunAudit
 from p2p_labeldp.experiments import run
-from p2p_labeldp.scenario import Scenario
 
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def played(small_scenario: Callable[..., Scenario], tmp_path: Path) -> Path:
+def played(tmp_path: Path) -> Path:
     """A run with a dozen liars."""
-    scenario = small_scenario("adversaries[liars].count=12", "adversaries[liars].lie=flipped", "mechanism.rounds=1")
+    scenario = sixty("adversaries[liars].count=12", "adversaries[liars].lie=flipped", "mechanism.rounds=1")
     run(scenario, out=tmp_path / "run")
     return tmp_path / "run"
 

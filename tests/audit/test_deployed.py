@@ -10,13 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.scenario import Scenario
-
-Make = Callable[..., Scenario]
 
 
 @pytest.mark.parametrize(
@@ -29,11 +27,9 @@ Make = Callable[..., Scenario]
         pytest.param(["coins.source=system"], id="the system's coins"),
     ],
 )
-def test_honest_runs_pass_in_every_causal_order(
-    settings: list[str], small_scenario: Make, runs: SimpleNamespace, tmp_path: Path
-) -> None:
+def test_honest_runs_pass_in_every_causal_order(settings: list[str], runs: SimpleNamespace, tmp_path: Path) -> None:
     for seed in range(2):
-        scenario = small_scenario(*settings, seed=seed)
+        scenario = sixty(*settings, seed=seed)
         run(scenario, out=tmp_path / f"{seed}", hosting=("user", "cluster")[seed % 2])
         for order in range(2):
             out = tmp_path / f"{seed}-{order}"
@@ -41,9 +37,9 @@ def test_honest_runs_pass_in_every_causal_order(
             assert audit_runs([out]).runs[0].violations == []
 
 
-def test_the_orders_are_really_other_orders(small_scenario: Make, runs: SimpleNamespace, tmp_path: Path) -> None:
+def test_the_orders_are_really_other_orders(runs: SimpleNamespace, tmp_path: Path) -> None:
     """In a simulation everyone is assigned before anyone asks, and everyone has asked before anyone answers."""
-    run(small_scenario("network.latency=0.25"), out=tmp_path / "run")
+    run(sixty("network.latency=0.25"), out=tmp_path / "run")
     records = runs.read(runs.deployed(tmp_path / "run", tmp_path / "deployed", latency=0.25))[1]
     assigned: set[int] = set()
     early, kinds = Counter[str](), []
@@ -58,9 +54,9 @@ def test_the_orders_are_really_other_orders(small_scenario: Make, runs: SimpleNa
 
 
 @pytest.fixture
-def deployed(small_scenario: Make, runs: SimpleNamespace, tmp_path: Path) -> Callable[..., Path]:
+def deployed(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., Path]:
     def make(*settings: str) -> Path:
-        run(small_scenario(*settings), out=tmp_path / "run")
+        run(sixty(*settings), out=tmp_path / "run")
         out: Path = runs.deployed(tmp_path / "run", tmp_path / "deployed")
         return out
 

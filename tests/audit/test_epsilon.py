@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from small import sixty
 
 from p2p_labeldp.audit.epsilon import Floats, at_least, at_most, lower_bound
 from p2p_labeldp.cli import main
@@ -24,7 +25,6 @@ from p2p_labeldp.experiments import epsilon as audited
 from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, audit_epsilon, setting_of_runs
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import VIEWS, Parameters, View
-from p2p_labeldp.scenario import Scenario
 
 LOG_4 = math.log(4)
 
@@ -195,10 +195,8 @@ def test_a_person_reads_what_is_stated_and_what_was_shown(command: Command, tmp_
 
 
 @pytest.mark.parametrize("engine", ["actors", "vectorized"])
-def test_a_run_folder_says_what_to_audit(
-    command: Command, small_scenario: Callable[..., Scenario], tmp_path: Path, engine: str
-) -> None:
-    stated = run(small_scenario(), engine=engine, out=tmp_path / "run").summary.privacy[View.NETWORK]
+def test_a_run_folder_says_what_to_audit(command: Command, tmp_path: Path, engine: str) -> None:
+    stated = run(sixty(), engine=engine, out=tmp_path / "run").summary.privacy[View.NETWORK]
     status, out, _ = command("run", "--view", "network", "--trials", "4000", "--json")
     found = json.loads(out)
     assert status == 0
@@ -208,11 +206,9 @@ def test_a_run_folder_says_what_to_audit(
     assert expected.items() <= found.items()
 
 
-def test_of_several_runs_the_one_that_promises_least_is_audited(
-    small_scenario: Callable[..., Scenario], tmp_path: Path
-) -> None:
+def test_of_several_runs_the_one_that_promises_least_is_audited(tmp_path: Path) -> None:
     for alpha in (0.4, 0.2, 0.3):
-        run(small_scenario(f"mechanism.alpha={alpha}"), engine="vectorized", out=tmp_path / f"{alpha}")
+        run(sixty(f"mechanism.alpha={alpha}"), engine="vectorized", out=tmp_path / f"{alpha}")
     setting = setting_of_runs(sorted(tmp_path.iterdir()), "coalition", None, None)
     assert (setting.parameters.alpha, setting.colluders) == (0.2, 1)
 

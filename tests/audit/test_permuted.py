@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgpack
 import numpy as np
 import pytest
+from small import sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.permuted import PERMUTED_INVARIANTS
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.agreement import agreed_places
-from p2p_labeldp.scenario import Scenario, replace
+from p2p_labeldp.scenario import replace
 
 
 @pytest.fixture
-def folder(small_scenario: Callable[..., Scenario], tmp_path: Path) -> Path:
-    scenario = replace(small_scenario(), mechanism__exchange="permutation")
+def folder(tmp_path: Path) -> Path:
+    scenario = replace(sixty(), mechanism__exchange="permutation")
     run(scenario, out=tmp_path / "run")
     return tmp_path / "run"
 

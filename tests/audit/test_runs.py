@@ -12,13 +12,11 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from small import sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.scenario import Scenario
-
-Make = Callable[..., Scenario]
 
 
 @pytest.mark.parametrize(
@@ -32,18 +30,18 @@ Make = Callable[..., Scenario]
         pytest.param(["data.users=1", "clusters.minimum_size=1"], id="a network of one"),
     ],
 )
-def test_honest_runs_pass(settings: list[str], small_scenario: Make, tmp_path: Path) -> None:
+def test_honest_runs_pass(settings: list[str], tmp_path: Path) -> None:
     for hosting in ("user", "cluster"):
         out = tmp_path / hosting
-        run(small_scenario(*settings), out=out, hosting=hosting)
+        run(sixty(*settings), out=out, hosting=hosting)
         audit = audit_runs([out])
         assert audit.passed, audit.runs[0].violations
 
 
-def test_runs_with_different_seeds_are_pooled(small_scenario: Make, tmp_path: Path) -> None:
+def test_runs_with_different_seeds_are_pooled(tmp_path: Path) -> None:
     paths = [tmp_path / str(seed) for seed in range(5)]
     for seed, path in enumerate(paths):
-        run(small_scenario(seed=seed), out=path)
+        run(sixty(seed=seed), out=path)
     audit = audit_runs(paths)
     assert audit.passed
     flips = next(test for test in audit.tests if test.name == "flips")
@@ -51,25 +49,25 @@ def test_runs_with_different_seeds_are_pooled(small_scenario: Make, tmp_path: Pa
     assert 150 < int(flips.seen.split()[2]) <= 300
 
 
-def test_runs_with_the_same_seed_cannot_be_pooled(small_scenario: Make, tmp_path: Path) -> None:
+def test_runs_with_the_same_seed_cannot_be_pooled(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        run(small_scenario(), out=tmp_path / name)
+        run(sixty(), out=tmp_path / name)
     with pytest.raises(RequestError, match="different seeds"):
         audit_runs([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(RequestError, match="different seeds"):
         audit_runs([tmp_path / "a", tmp_path / "a"])
 
 
-def test_runs_with_different_parameters_cannot_be_pooled(small_scenario: Make, tmp_path: Path) -> None:
-    run(small_scenario(), out=tmp_path / "a")
-    run(small_scenario("mechanism.alpha=0.2", seed=1), out=tmp_path / "b")
+def test_runs_with_different_parameters_cannot_be_pooled(tmp_path: Path) -> None:
+    run(sixty(), out=tmp_path / "a")
+    run(sixty("mechanism.alpha=0.2", seed=1), out=tmp_path / "b")
     with pytest.raises(RequestError, match=r"alpha = 0.2, but .* has 0.3"):
         audit_runs([tmp_path / "a", tmp_path / "b"])
 
 
 @pytest.fixture
-def folder(small_scenario: Make, tmp_path: Path) -> Path:
-    run(small_scenario(), out=tmp_path / "run")
+def folder(tmp_path: Path) -> Path:
+    run(sixty(), out=tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -144,8 +142,8 @@ def test_a_damaged_folder_is_refused_in_one_line(damage: Callable[[Path], None],
     assert "\n" not in str(refused.value)
 
 
-def test_a_vectorized_run_has_nothing_to_audit(small_scenario: Make, tmp_path: Path) -> None:
-    run(small_scenario(), engine="vectorized", out=tmp_path / "run")
+def test_a_vectorized_run_has_nothing_to_audit(tmp_path: Path) -> None:
+    run(sixty(), engine="vectorized", out=tmp_path / "run")
     with pytest.raises(RequestError, match="sends no messages"):
         audit_runs([tmp_path / "run"])
 
@@ -166,11 +164,9 @@ def test_reports_that_differ_from_the_trace_are_caught(folder: Path) -> None:
     assert any("reports.npz" in found.detail for found in audit_runs([folder]).runs[0].violations)
 
 
-def test_with_the_systems_coins_a_consistent_lie_about_one_dropped_answer_goes_unseen(
-    small_scenario: Make, tmp_path: Path
-) -> None:
+def test_with_the_systems_coins_a_consistent_lie_about_one_dropped_answer_goes_unseen(tmp_path: Path) -> None:
     """The documented limit: an answer that nobody else heard and that was not reported proves nothing."""
-    run(small_scenario("coins.source=system", "mechanism.rounds=1", "mechanism.theta=0"), out=tmp_path / "run")
+    run(sixty("coins.source=system", "mechanism.rounds=1", "mechanism.theta=0"), out=tmp_path / "run")
     path = tmp_path / "run" / "trace.msgpack"
     with path.open("rb") as file:
         objects = list(msgpack.Unpacker(file))

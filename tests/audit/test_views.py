@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from array_views import one_of, view_of_exchange
 from games import seen_by_actors
 from numpy.typing import NDArray
+from small import sixty
 
 from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.audit.array_views import views_of_exchange
@@ -28,7 +28,7 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import VIEWS, Parameters
-from p2p_labeldp.scenario import Network, Scenario
+from p2p_labeldp.scenario import Network
 
 SEED = 11
 # Clusters of 9, 7 and 4; the last one is below the minimum, so that its users abstain.
@@ -129,10 +129,8 @@ def renumbered(view: View, start: int) -> View:
     )
 
 
-def test_a_recorded_run_brings_its_own_parameters_coins_and_reports(
-    small_scenario: Callable[..., Scenario], tmp_path: Path
-) -> None:
-    made = run(small_scenario(), out=tmp_path / "run")
+def test_a_recorded_run_brings_its_own_parameters_coins_and_reports(tmp_path: Path) -> None:
+    made = run(sixty(), out=tmp_path / "run")
     recorded = RecordedRun.read(tmp_path / "run")
     coins = SeededCoins(made.scenario.coins.seed)
     for adversary in VIEWS:

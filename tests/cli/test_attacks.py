@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small import sixty
 
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.scenario import Scenario
 
 Refused = Callable[..., str]
 
@@ -27,10 +27,9 @@ def test_what_does_not_fit_is_refused_in_one_line(
     pooled: str | None,
     said: str,
     refused: Refused,
-    small_scenario: Callable[..., Scenario],
     tmp_path: Path,
 ) -> None:
-    run(small_scenario(), out=tmp_path / "run")
+    run(sixty(), out=tmp_path / "run")
     options = [] if pooled is None else ["--pooled", str(tmp_path / pooled)]
     err = refused("attacks", str(tmp_path / "run"), scenario, *options)
     assert said in err

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small import sixty
 
 from p2p_labeldp.experiments import run
-from p2p_labeldp.scenario import Scenario
 
 Command = Callable[..., tuple[int, str, str]]
 Refused = Callable[..., str]
 
 
 @pytest.fixture
-def folder(small_scenario: Callable[..., Scenario], command: Command) -> Path:
-    run(small_scenario(), out=Path("run"))
+def folder(command: Command) -> Path:
+    run(sixty(), out=Path("run"))
     return Path("run")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgpack
 import numpy as np
 import pytest
 import trio
+from small import population_of
 from trio.testing import MockClock
 
 from p2p_labeldp.engines.actors import Simulation
@@ -21,8 +22,6 @@ from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.scenario import Network, parse_scenario, replace
-
-Make = Callable[..., Population]
 
 
 class Trace:
@@ -71,11 +70,9 @@ class Broken(User):
         raise ZeroDivisionError("a bug")
 
 
-async def test_who_gets_no_answer_reports_nothing_and_the_round_ends_at_its_limit(
-    make_population: Make, autojump_clock: MockClock
-) -> None:
+async def test_who_gets_no_answer_reports_nothing_and_the_round_ends_at_its_limit(autojump_clock: MockClock) -> None:
     trace = Trace()
-    simulated = simulation(make_population([0, 1, 0, 1], [0, 0, 0, 0]), trace)
+    simulated = simulation(population_of([0, 1, 0, 1], [0, 0, 0, 0]), trace)
     asked = [int(SeededCoins(1).block(0, 0, 4)[user, 1] * 4) for user in range(4)]
     simulated.users[asked[0]] = Silent(asked[0], 1, simulated.host)
     await simulated.main()
@@ -89,10 +86,10 @@ async def test_who_gets_no_answer_reports_nothing_and_the_round_ends_at_its_limi
 
 
 async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_honest_users_finish(
-    make_population: Make, autojump_clock: MockClock
+    autojump_clock: MockClock,
 ) -> None:
     trace = Trace()
-    simulated = simulation(make_population([0, 1, 0, 1, 1], [0] * 5), trace)
+    simulated = simulation(population_of([0, 1, 0, 1, 1], [0] * 5), trace)
     simulated.users[3] = Rude(3, 1, simulated.host)
     await simulated.main()
     simulated.network.flush()
@@ -102,16 +99,16 @@ async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_hones
     assert simulated.outcome().missing == []
 
 
-def test_an_actor_that_breaks_is_named_with_time_seed_and_cause(make_population: Make) -> None:
-    simulated = simulation(make_population([0, 1, 0], [0, 0, 0]), Trace())
+def test_an_actor_that_breaks_is_named_with_time_seed_and_cause() -> None:
+    simulated = simulation(population_of([0, 1, 0], [0, 0, 0]), Trace())
     simulated.users[1] = Broken(1, 1, simulated.host)
     with pytest.raises(RunError, match=r"user 1 broke at virtual time 2 s, seed 0: ZeroDivisionError: a bug"):
         simulated.run()
 
 
-def test_the_trace_of_a_broken_run_holds_what_was_sent(make_population: Make) -> None:
+def test_the_trace_of_a_broken_run_holds_what_was_sent() -> None:
     trace = Trace()
-    simulated = simulation(make_population([0, 1, 0], [0, 0, 0]), trace)
+    simulated = simulation(population_of([0, 1, 0], [0, 0, 0]), trace)
     simulated.users[1] = Broken(1, 1, simulated.host)
     with pytest.raises(RunError):
         simulated.run()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small import population_of, sixty
 
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
@@ -20,13 +19,7 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.scenario import MAX_SEED, Network, Scenario, load_scenario
-
-
-def population_of(labels: list[int], clusters: list[int]) -> Population:
-    assignment = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
-    features = np.zeros((len(labels), 1), dtype=np.float32)
-    return Population(features, np.array(labels, dtype=np.int64), lambda ids, _: assignment[ids])
+from p2p_labeldp.scenario import MAX_SEED, Network, load_scenario
 
 
 def by_actors(population: Population, parameters: Parameters, seed: int, network: Network, hosting: str) -> Outcome:
@@ -96,26 +89,22 @@ def test_engines_agree_at_the_edges(
     assert actors.sha256() == run_vectorized(population, exchange_of(parameters), SeededCoins(7)).sha256()
 
 
-def test_with_alpha_0_in_clusters_of_one_the_labels_arrive_unchanged(
-    make_population: Callable[..., Population],
-) -> None:
-    outcome = by_actors(make_population([1, 0, 1], [0, 1, 2]), Parameters(0.0, 1.0), 3, Network(), "user")
+def test_with_alpha_0_in_clusters_of_one_the_labels_arrive_unchanged() -> None:
+    outcome = by_actors(population_of([1, 0, 1], [0, 1, 2]), Parameters(0.0, 1.0), 3, Network(), "user")
     users, labels = outcome.rounds[0]
     assert (users.tolist(), labels.tolist()) == ([0, 1, 2], [1, 0, 1])
 
 
-def test_a_users_cluster_below_the_minimum_makes_her_abstain(
-    make_population: Callable[..., Population],
-) -> None:
-    population = make_population([1, 1, 1, 0, 0], [0, 0, 0, 1, 1])
+def test_a_users_cluster_below_the_minimum_makes_her_abstain() -> None:
+    population = population_of([1, 1, 1, 0, 0], [0, 0, 0, 1, 1])
     outcome = by_actors(population, Parameters(0.0, 1.0, minimum_size=3), 3, Network(), "user")
     assert outcome.rounds[0][0].tolist() == [0, 1, 2]
     assert outcome.outcomes == [{"reported": 3, "dropped": 0, "abstained": 2}]
     assert outcome.messages["ask"] == 3
 
 
-def test_whole_runs_agree_in_everything_but_their_messages(small_scenario: Callable[..., Scenario]) -> None:
-    scenario = small_scenario()
+def test_whole_runs_agree_in_everything_but_their_messages() -> None:
+    scenario = sixty()
     runs = [
         run(scenario, engine=engine, hosting=hosting).summary
         for engine, hosting in (("actors", "user"), ("actors", "cluster"), ("vectorized", "user"))

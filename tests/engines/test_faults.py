@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import SIXTY, sixty
+from small import SIXTY, population_of, sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.cli import main
@@ -33,7 +33,6 @@ from p2p_labeldp.scenario import MAX_SEED, Entry, Scenario, load_scenario, make_
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 HOSTINGS = pytest.mark.parametrize("hosting", ["user", "cluster"])
-Make = Callable[..., Scenario]
 
 
 def entries(tables: Iterable[dict[str, Any]]) -> list[Entry]:
@@ -42,17 +41,6 @@ def entries(tables: Iterable[dict[str, Any]]) -> list[Entry]:
 
 def with_faults(scenario: Scenario, *tables: dict[str, Any]) -> Scenario:
     return replace(scenario, faults=entries(tables))
-
-
-def population_of(labels: list[int], clusters: list[int]) -> Population:
-    """Clusters are numbered anew among those who are present, as a coordinator would."""
-    assignment = np.array(clusters)
-    features = np.zeros((len(labels), 1), dtype=np.float32)
-    return Population(
-        features,
-        np.array(labels, dtype=np.int64),
-        lambda ids, _: np.unique(assignment[ids], return_inverse=True)[1].astype(np.int64),
-    )
 
 
 @st.composite
@@ -151,19 +139,19 @@ def test_faults_that_pass_change_nothing_that_the_learner_gets(
 
 @HOSTINGS
 @pytest.mark.parametrize("seed", range(4))
-def test_the_order_of_deliveries_does_not_matter(hosting: str, seed: int, small_scenario: Make) -> None:
+def test_the_order_of_deliveries_does_not_matter(hosting: str, seed: int) -> None:
     """Every message is held back for up to five seconds, so that nearly all of them overtake others."""
-    shuffled = with_faults(small_scenario(seed=seed), {"rule": "reorder", "probability": 1.0, "seconds": 5.0})
+    shuffled = with_faults(sixty(seed=seed), {"rule": "reorder", "probability": 1.0, "seconds": 5.0})
     found = run(shuffled, hosting=hosting).summary
-    assert found.noisy_sha256 == run(small_scenario(seed=seed), engine="vectorized").summary.noisy_sha256
+    assert found.noisy_sha256 == run(sixty(seed=seed), engine="vectorized").summary.noisy_sha256
     assert found.faults[0].fired > 500
 
 
 @HOSTINGS
-def test_a_user_who_was_down_goes_on_as_she_was(hosting: str, small_scenario: Make, tmp_path: Path) -> None:
+def test_a_user_who_was_down_goes_on_as_she_was(hosting: str, tmp_path: Path) -> None:
     """Everyone crashes between two rounds and again within one: the audit finds one flip, one choice, one answer."""
     scenario = with_faults(
-        small_scenario("network.latency=0.1", "mechanism.rounds=3"),
+        sixty("network.latency=0.1", "mechanism.rounds=3"),
         {"rule": "crash", "fraction": 1.0, "at": 0.25, "restart": 2.0},
         {"rule": "crash", "fraction": 0.5, "at": 4.0, "restart": 5.0},
     )
@@ -275,10 +263,10 @@ def test_whatever_goes_wrong_the_run_ends_passes_its_audit_and_can_be_repeated(
 
 
 @HOSTINGS
-def test_who_never_comes_back_is_missing_and_so_is_who_asked_her(hosting: str, small_scenario: Make) -> None:
+def test_who_never_comes_back_is_missing_and_so_is_who_asked_her(hosting: str) -> None:
     """User 7 goes down when her ask is on its way; nobody chooses again."""
     scenario = with_faults(
-        small_scenario("network.latency=0.1", "mechanism.rounds=1", "mechanism.theta=1"),
+        sixty("network.latency=0.1", "mechanism.rounds=1", "mechanism.theta=1"),
         {"rule": "crash", "users": [7], "at": 0.25},
     )
     finished = run(scenario, hosting=hosting)
@@ -294,30 +282,28 @@ def test_who_never_comes_back_is_missing_and_so_is_who_asked_her(hosting: str, s
 
 
 @HOSTINGS
-def test_the_guarantee_of_a_run_with_missing_users_counts_on_the_flips_alone(
-    hosting: str, small_scenario: Make
-) -> None:
-    scenario = with_faults(small_scenario("network.latency=0.1"), {"rule": "crash", "fraction": 0.3, "at": 0.25})
-    whole, torn = run(small_scenario(), hosting=hosting).summary, run(scenario, hosting=hosting).summary
+def test_the_guarantee_of_a_run_with_missing_users_counts_on_the_flips_alone(hosting: str) -> None:
+    scenario = with_faults(sixty("network.latency=0.1"), {"rule": "crash", "fraction": 0.3, "at": 0.25})
+    whole, torn = run(sixty(), hosting=hosting).summary, run(scenario, hosting=hosting).summary
     assert len(torn.missing) >= 18
     learner = torn.privacy[View.LEARNER]
     assert learner.epsilon > whole.privacy[View.LEARNER].epsilon
     assert (learner.method, "went missing" in learner.reason) == ("upper_bound", True)
 
 
-def test_absent_users_are_in_no_cluster_and_the_guarantee_is_that_of_smaller_ones(small_scenario: Make) -> None:
-    scenario = with_faults(small_scenario(), {"rule": "crash", "users": list(range(0, 60, 4)), "at": 0.0})
+def test_absent_users_are_in_no_cluster_and_the_guarantee_is_that_of_smaller_ones() -> None:
+    scenario = with_faults(sixty(), {"rule": "crash", "users": list(range(0, 60, 4)), "at": 0.0})
     finished = run(scenario)
     assert finished.outcome.missing == list(range(0, 60, 4))
     assert set(np.flatnonzero(finished.outcome.clusters < 0)) == set(finished.outcome.missing)
     learner = finished.summary.privacy[View.LEARNER]
     assert "went missing" not in (learner.reason or "")  # those who were never there have given nothing away
-    assert learner.cluster_size < min(np.bincount(run(small_scenario()).outcome.clusters))
+    assert learner.cluster_size < min(np.bincount(run(sixty()).outcome.clusters))
 
 
-def test_a_report_that_never_arrives_makes_its_sender_missing(small_scenario: Make, tmp_path: Path) -> None:
+def test_a_report_that_never_arrives_makes_its_sender_missing(tmp_path: Path) -> None:
     """Her word that she is done gets through before she goes down, or the coordinator would name her anyway."""
-    plain = small_scenario("mechanism.rounds=1", "mechanism.theta=1", "network.latency=0.1")
+    plain = sixty("mechanism.rounds=1", "mechanism.theta=1", "network.latency=0.1")
     for seed in range(40):
         scenario = with_faults(replace(plain, coins__seed=seed), {"rule": "loss", "start": 0.35, "probability": 0.4})
         scenario = replace(scenario, network__round_limit=1.0)
@@ -341,8 +327,8 @@ def test_a_network_that_carries_nothing_ends_the_run_at_its_limits(hosting: str,
 
 
 @HOSTINGS
-def test_limits_of_years_cost_no_attempts(hosting: str, small_scenario: Make) -> None:
-    scenario = small_scenario("network.hello_limit=1e9", "network.round_limit=1e9")
+def test_limits_of_years_cost_no_attempts(hosting: str) -> None:
+    scenario = sixty("network.hello_limit=1e9", "network.round_limit=1e9")
     summary = run(with_faults(scenario, {"rule": "crash", "count": 5, "at": 0.0}), hosting=hosting).summary
     assert len(summary.missing) == 5
 
@@ -351,15 +337,15 @@ def test_limits_of_years_cost_no_attempts(hosting: str, small_scenario: Make) ->
 
 
 @HOSTINGS
-def test_jitter_gives_the_same_times_whatever_order_tasks_ran_in(hosting: str, small_scenario: Make) -> None:
-    scenario = small_scenario("network.jitter=1.0")
+def test_jitter_gives_the_same_times_whatever_order_tasks_ran_in(hosting: str) -> None:
+    scenario = sixty("network.jitter=1.0")
     found = {run(scenario, hosting=hosting).summary.virtual_seconds for _ in range(5)}
     assert len(found) == 1
 
 
-def test_every_message_leaves_at_the_same_time_in_every_repetition(small_scenario: Make) -> None:
+def test_every_message_leaves_at_the_same_time_in_every_repetition() -> None:
     scenario = with_faults(
-        small_scenario("network.jitter=0.2"),
+        sixty("network.jitter=0.2"),
         {"rule": "loss", "probability": 0.3},
         {"rule": "churn", "fraction": 0.5, "end": 5.0},
         {"rule": "duplicate", "probability": 0.5},
@@ -386,8 +372,8 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any], list[list[Any]]], No
 
 
 @pytest.fixture
-def folder(small_scenario: Make, tmp_path: Path) -> Path:
-    run(with_faults(small_scenario("network.latency=0.1"), {"rule": "loss"}), out=tmp_path / "run")
+def folder(tmp_path: Path) -> Path:
+    run(with_faults(sixty("network.latency=0.1"), {"rule": "loss"}), out=tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -415,23 +401,21 @@ def test_a_header_that_says_neither_is_refused(folder: Path) -> None:
 # What is said of it
 
 
-def test_a_run_without_faults_says_so(small_scenario: Make) -> None:
+def test_a_run_without_faults_says_so() -> None:
     for engine in ("actors", "vectorized"):
-        summary = run(small_scenario(), engine=engine).summary
+        summary = run(sixty(), engine=engine).summary
         assert (summary.faults, summary.warnings) == ((), (SEEDED,))
 
 
-def test_the_vectorized_engine_says_that_it_knows_no_faults(small_scenario: Make) -> None:
-    summary = run(with_faults(small_scenario(), {"rule": "loss"}), engine="vectorized").summary
+def test_the_vectorized_engine_says_that_it_knows_no_faults() -> None:
+    summary = run(with_faults(sixty(), {"rule": "loss"}), engine="vectorized").summary
     assert summary.faults == ()
     assert "vectorized engine sends no messages" in summary.warnings[0]
 
 
 @pytest.mark.parametrize("engine", ["actors", "vectorized"])
-def test_users_who_do_not_exist_are_refused_before_anything_is_written(
-    engine: str, small_scenario: Make, tmp_path: Path
-) -> None:
-    scenario = with_faults(small_scenario(), {"rule": "loss"}, {"rule": "slow", "users": [60]})
+def test_users_who_do_not_exist_are_refused_before_anything_is_written(engine: str, tmp_path: Path) -> None:
+    scenario = with_faults(sixty(), {"rule": "loss"}, {"rule": "slow", "users": [60]})
     with pytest.raises(RequestError, match=r"^faults\[2\] \(slow\): there is no user 60; users are 0 to 59$"):
         run(scenario, engine=engine, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,17 @@
-"""Scenarios that several rooms' tests run: given clusters of synthetic users, done in a blink.
+"""Scenarios and populations that several rooms' tests run: given clusters of synthetic users, done in a blink.
 
-They are texts, to which tests add settings, entries or sections of their own.
+Scenarios are texts, to which tests add settings, entries or sections of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import compact
+from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.scenario import Scenario, parse_scenario
 
 SIXTY = """
@@ -78,4 +85,12 @@ relays = 3
 
 
 def sixty(*settings: str, text: str = SIXTY, seed: int | None = None) -> Scenario:
+    """Sixty users in three clusters, three labels, two rounds; settings may be overridden."""
     return parse_scenario(text, "small", settings, seed)
+
+
+def population_of(labels: Sequence[int] | Labels, clusters: Sequence[int] | Labels) -> Population:
+    """Given labels and clusters, which are numbered anew among those who are present; features are of no interest."""
+    given = np.array(clusters)
+    features = np.zeros((len(labels), 1), dtype=np.float32)
+    return Population(features, np.array(labels, dtype=np.int64), lambda ids, _: compact(given[ids]))

@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import sixty
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import run
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs import Summary, read_summary
 from p2p_labeldp.runs.folder import RunFolder
-from p2p_labeldp.scenario import MECHANISMS, Scenario, make_entry, replace
-
-Make = Callable[..., Scenario]
+from p2p_labeldp.scenario import MECHANISMS, make_entry, replace
 
 
-def test_a_summary_of_everything_there_is_reads_back_equal(small_scenario: Make, tmp_path: Path) -> None:
+def test_a_summary_of_everything_there_is_reads_back_equal(tmp_path: Path) -> None:
     """Faults, adversaries of every way of being measured, curves."""
     kinds: list[dict[str, Any]] = [{"kind": "liars", "count": 3}, {"kind": "observer"}, {"kind": "silent", "count": 1}]
     scenario = replace(
-        small_scenario(),
+        sixty(),
         adversaries=[make_entry("adversaries", table) for table in kinds],
         faults=[make_entry("faults", {"rule": "loss", "probability": 0.1})],
         network__round_limit=5.0,
@@ -35,13 +34,9 @@ def test_a_summary_of_everything_there_is_reads_back_equal(small_scenario: Make,
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
-def test_infinite_numbers_are_words_in_json_and_numbers_again_when_read(
-    kind: str, small_scenario: Make, tmp_path: Path
-) -> None:
+def test_infinite_numbers_are_words_in_json_and_numbers_again_when_read(kind: str, tmp_path: Path) -> None:
     epsilon = ["mechanism.epsilon=2.0"] if MECHANISMS[kind].epsilon else []
-    finished = run(
-        small_scenario(f"mechanism.kind={kind}", *epsilon, "mechanism.rounds=1"), engine="vectorized"
-    ).summary
+    finished = run(sixty(f"mechanism.kind={kind}", *epsilon, "mechanism.rounds=1"), engine="vectorized").summary
     path = tmp_path / "summary.json"
     path.write_text(json.dumps(finished.as_json()))
     assert read_summary(path) == finished
@@ -50,8 +45,8 @@ def test_infinite_numbers_are_words_in_json_and_numbers_again_when_read(
         assert (written[view]["epsilon"] == "inf") == math.isinf(guarantee.epsilon)
 
 
-def test_what_may_be_shared_tells_nothing_that_was_computed_from_true_labels(small_scenario: Make) -> None:
-    shared = run(small_scenario(), engine="vectorized").summary.shareable()
+def test_what_may_be_shared_tells_nothing_that_was_computed_from_true_labels() -> None:
+    shared = run(sixty(), engine="vectorized").summary.shareable()
     assert shared.seed is None
     assert {shared.nonprivate_accuracy, shared.majority_accuracy, shared.phi, shared.psi, shared.purity} == {None}
     assert shared.nonprivate_metrics is shared.majority_metrics is None
@@ -59,9 +54,9 @@ def test_what_may_be_shared_tells_nothing_that_was_computed_from_true_labels(sma
 
 
 @pytest.fixture
-def written(small_scenario: Make, tmp_path: Path) -> Path:
+def written(tmp_path: Path) -> Path:
     path = tmp_path / "summary.json"
-    path.write_text(json.dumps(run(small_scenario(), engine="vectorized").summary.as_json()))
+    path.write_text(json.dumps(run(sixty(), engine="vectorized").summary.as_json()))
     return path
 
 
