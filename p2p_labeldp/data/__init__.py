@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.clusters import Clustering, given_clusters, kmeans_clusters
-from p2p_labeldp.data.crowd import Crowd
 from p2p_labeldp.data.dataset import Dataset, Floats, Source, compact
 from p2p_labeldp.data.record import DataSet, Target
 from p2p_labeldp.data.rows import by_person
 from p2p_labeldp.data.sets import data_set_of
+from p2p_labeldp.data.sets.crowd import Crowd
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data, Schema
 from p2p_labeldp.streams import Purpose, stream

@@ -91,7 +91,7 @@ class Source:
     test_features: NDArray[Any]
     test_labels: Labels
     classes: tuple[str, ...]
-    given_clusters: Labels | None = None
+    given_clusters: NDArray[Any] | None = None
     scale: float = 1.0
     columns: tuple[Column, ...] = ()
     persons: NDArray[Any] | None = None
@@ -100,6 +100,13 @@ class Source:
     """Which row of a CSV file each training example is, and each test example."""
     test_rows: Labels | None = None
     cluster_names: tuple[str, ...] = ()
+
+
+def parted(
+    features: NDArray[Any], labels: Labels, classes: tuple[str, ...], train: Labels, test: Labels, **facts: Any
+) -> Source:
+    """Examples as users' and test examples, by their rows; ``facts`` are other fields."""
+    return Source(features[train], labels[train], features[test], labels[test], classes, **facts)
 
 
 def compact(ids: NDArray[Any]) -> Labels:

@@ -10,15 +10,20 @@ import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario import Data
 from p2p_labeldp.scenario.schema import MISSING
 
 ENVIRONMENT = "P2P_LABELDP_DATA"
+
+Places = dict[str, Path | None]
+"""Files by a name that does not depend on the machine; None where there is no such file."""
 
 # scikit-learn opens OpenML's addresses without a limit of its own; a dead network must not hang a run.
 _SECONDS_WITHOUT_AN_ANSWER = 60.0
@@ -39,39 +44,57 @@ def folders(data_dir: Path | None) -> list[Path]:
     return [*given, *([Path(named)] if named else []), cache_folder()]
 
 
-def find(folder: str, names: tuple[str, ...], data_dir: Path | None) -> Path | None:
-    """The first place that holds ``folder`` with every one of ``names`` in it."""
-    for place in folders(data_dir):
-        if all((place / folder / name).is_file() for name in names):
-            return place / folder
-    return None
+@dataclass(frozen=True)
+class Files:
+    """The files of a data set, in a folder of its own, and the number of the same data set on OpenML."""
 
+    folder: str
+    names: tuple[str, ...]
+    openml: int
+    or_else: tuple[str, ...] = ()
+    """Files that are read where those are not there."""
 
-def from_openml(number: int, folder: str, names: tuple[str, ...], data_dir: Path | None) -> Any:
-    """The data set ``number`` of OpenML as a scikit-learn bunch of numpy arrays, kept in the cache folder.
+    def find(self, data_dir: Path | None) -> tuple[Path, ...] | None:
+        """In the first place that holds every one of them."""
+        for names in filter(None, (self.names, self.or_else)):
+            for place in folders(data_dir):
+                found = tuple(place / self.folder / name for name in names)
+                if all(path.is_file() for path in found):
+                    return found
+        return None
 
-    Nominal columns come as codes into ``bunch.categories``, missing values as NaN.
-    """
-    from sklearn.datasets import fetch_openml
+    def places(self, data: Data, data_dir: Path | None) -> Places:
+        """Those that are read; what OpenML sends is not among them, since scikit-learn checks that itself."""
+        found = self.find(data_dir)
+        if found is None:
+            return {f"{self.folder}/{name}": None for name in self.names}
+        return {f"{self.folder}/{path.name}": path for path in found}
 
-    try:
-        with _limited_wait(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # liac-arff because the other parser needs pandas.
-            return fetch_openml(
-                data_id=number,
-                as_frame=False,
-                parser="liac-arff",
-                data_home=str(cache_folder() / "openml"),
-                n_retries=1,
-            )
-    except Exception as error:  # sockets, HTTP, disks, ARFF: whatever stops it, the remedy is the same.
-        places = ", ".join(str(place / folder) for place in folders(data_dir))
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise RequestError(
-            f"data files not found: put {', '.join(names)} into one of {places}; "
-            f"fetching OpenML data set {number} failed ({reason})"
-        ) from error
+    def fetch(self, data_dir: Path | None) -> Any:
+        """What OpenML has, as a scikit-learn bunch of numpy arrays, kept in the cache folder.
+
+        Nominal columns come as codes into ``bunch.categories``, missing values as NaN.
+        """
+        from sklearn.datasets import fetch_openml
+
+        try:
+            with _limited_wait(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                # liac-arff because the other parser needs pandas.
+                return fetch_openml(
+                    data_id=self.openml,
+                    as_frame=False,
+                    parser="liac-arff",
+                    data_home=str(cache_folder() / "openml"),
+                    n_retries=1,
+                )
+        except Exception as error:  # sockets, HTTP, disks, ARFF: whatever stops it, the remedy is the same.
+            places = ", ".join(str(place / self.folder) for place in folders(data_dir))
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise RequestError(
+                f"data files not found: put {', '.join(self.names)} into one of {places}; "
+                f"fetching OpenML data set {self.openml} failed ({reason})"
+            ) from error
 
 
 def strings_of_openml(bunch: Any, needed: tuple[str, ...]) -> dict[str, list[str]]:

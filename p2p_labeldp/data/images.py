@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data.dataset import Source
-from p2p_labeldp.data.files import find, from_openml
+from p2p_labeldp.data.files import Files
 from p2p_labeldp.errors import RequestError
 
 Bytes = NDArray[np.uint8]
@@ -51,15 +51,16 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
-def load_idx(folder: str, classes: tuple[str, ...], number: int, data_dir: Path | None) -> Source:
-    """The four files of a folder or, where they are not all there, OpenML's data set of this number."""
-    place = find(folder, IDX_FILES, data_dir)
-    if place is None:
-        return openml_images(from_openml(number, folder, IDX_FILES, data_dir), classes, 10_000)
-    features, labels = _read_idx_pair(place / IDX_FILES[0], place / IDX_FILES[1])
-    test_features, test_labels = _read_idx_pair(place / IDX_FILES[2], place / IDX_FILES[3])
+def load_idx(files: Files, classes: tuple[str, ...], data_dir: Path | None) -> Source:
+    """The four files or, where they are not all there, what OpenML has."""
+    found = files.find(data_dir)
+    if found is None:
+        return openml_images(files.fetch(data_dir), classes, 10_000)
+    images, names, test_images, test_names = found
+    features, labels = _read_idx_pair(images, names)
+    test_features, test_labels = _read_idx_pair(test_images, test_names)
     if features.shape[1] != test_features.shape[1]:
-        raise RequestError(f"{place / IDX_FILES[2]} has images of another size than {place / IDX_FILES[0]}")
+        raise RequestError(f"{test_images} has images of another size than {images}")
     return Source(features, labels, test_features, test_labels, classes, scale=255.0)
 
 

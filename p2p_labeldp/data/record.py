@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from p2p_labeldp.data.dataset import Dataset, Source
-from p2p_labeldp.data.files import find
+from p2p_labeldp.data.files import Places
 from p2p_labeldp.scenario import Data
 
 
@@ -24,9 +24,6 @@ class Target:
 
 
 PARITY = Target(("even", "odd"), (0, 1) * 5)
-
-Places = dict[str, Path | None]
-"""Files by a name that does not depend on the machine; None where there is no such file."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +39,3 @@ class DataSet:
     """The files that it reads."""
     title: str = ""
     """Its name in figures, where that is not ``data.name``."""
-
-
-def files_in(folder: str, *groups: tuple[str, ...]) -> Callable[[Data, Path | None], Places]:
-    """The files of a data set that lie in a folder of its own; of several groups the first that is there is read."""
-
-    def places(data: Data, data_dir: Path | None) -> Places:
-        for files in groups:
-            place = find(folder, files, data_dir)
-            if place is not None:
-                return {f"{folder}/{file}": place / file for file in files}
-        return {f"{folder}/{file}": None for file in groups[0]}
-
-    return places

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data.csvtable import CsvTable, read_table
 from p2p_labeldp.data.dataset import Floats
-from p2p_labeldp.data.tabular import Outside, Table, encode
+from p2p_labeldp.data.tabular import Outside, encode
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data, Schema
 
@@ -177,7 +177,7 @@ def _require_columns(table: CsvTable, schema: Schema, named: Named, use: Use) ->
 def encoded(table: CsvTable, schema: Schema) -> Floats:
     """The features of a table's rows."""
     try:
-        return encode(schema, Table({name: table.column(name) for name in schema.names}, len(table)))
+        return encode(schema, {name: table.column(name) for name in schema.names})
     except Outside as found:
         raise table.outside(found) from None
 

@@ -7,29 +7,26 @@ share one column, so that no column stands for a handful of people.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Labels
+from p2p_labeldp.data.dataset import Source, parted
 from p2p_labeldp.scenario.schema import MISSING, Category, Number, Schema
 from p2p_labeldp.scenario.schema import Column as Described
 
 Numbers = NDArray[np.float64]
 Column = Numbers | Sequence[str]
+"""A column of numbers is a float array where NaN is missing."""
+Table = Mapping[str, Column]
+"""Columns by name, in order."""
 
 # More columns than this for one category column would be an identifier, not a category.
 MOST_CATEGORIES = 50
 # A value may lie absurdly far outside what training saw; it must still fit a float32.
 FARTHEST = 1e6
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns by name, in order; a number column is a float array where NaN is missing."""
-
-    columns: Mapping[str, Column]
-    rows: int
 
 
 class Outside(Exception):
@@ -38,6 +35,14 @@ class Outside(Exception):
     def __init__(self, row: int, column: str, why: str) -> None:
         super().__init__(why)
         self.row, self.column, self.why = row, column, why
+
+
+def without_schema(
+    table: Table, labels: Labels, classes: tuple[str, ...], train: Labels, test: Labels, fewest: int = 1, **facts: Any
+) -> Source:
+    """A table that comes without a schema as a data set: its columns are described by the rows for training."""
+    columns = fitted(table, train, fewest)
+    return parted(encode(Schema(columns), table), labels, classes, train, test, columns=columns, **facts)
 
 
 def fitted(table: Table, training: NDArray[np.int64], fewest: int = 1) -> tuple[Described, ...]:
@@ -49,7 +54,7 @@ def fitted(table: Table, training: NDArray[np.int64], fewest: int = 1) -> tuple[
         _fitted_number(name, column[training])
         if isinstance(column, np.ndarray)
         else _fitted_category(name, column, training, fewest)
-        for name, column in table.columns.items()
+        for name, column in table.items()
     )
 
 
@@ -76,16 +81,16 @@ def _fitted_category(name: str, column: Sequence[str], training: NDArray[np.int6
 
 def encode(schema: Schema, table: Table) -> NDArray[np.float32]:
     """All rows as features; Outside where a value is none that the schema allows."""
-    features = np.zeros((table.rows, schema.features), dtype=np.float32)
+    features = np.zeros((len(next(iter(table.values()), ())), schema.features), dtype=np.float32)
     place = 0
     for column in schema.columns:
         for name in column.names:
             width = column.width // len(column.names)
             block = features[:, place : place + width]
             if isinstance(column, Number):
-                block[:, 0] = _scaled(column, name, numbers(column, name, table.columns[name], schema.missing))
+                block[:, 0] = _scaled(column, name, numbers(column, name, table[name], schema.missing))
             else:
-                _one_hot(column, table.columns[name], schema.missing, block)
+                _one_hot(column, table[name], schema.missing, block)
             place += width
     return features
 

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.data.crowd import Crowd, People
+from p2p_labeldp.data.sets.crowd import Crowd, People
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.exchange import BLOCK, Release, Rosters, exchange
 from p2p_labeldp.privacy import Parameters

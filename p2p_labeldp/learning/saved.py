@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from p2p_labeldp.data.rows import Named, read_rows
-from p2p_labeldp.data.tabular import Outside, Table, encode
+from p2p_labeldp.data.tabular import Outside, encode
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.model_file import FILE, StoredModel, read_model
 from p2p_labeldp.learning.softmax import Doubles, Matrix
@@ -71,7 +71,7 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise RequestError("X holds a number that is not finite")
             return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
         try:
-            return encode(self.schema, Table(columns, len(next(iter(columns.values())))))
+            return encode(self.schema, columns)
         except Outside as found_outside:
             raise RequestError(f"row {found_outside.row}, column {found_outside.column}: {found_outside.why}") from None
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2p_labeldp.data import crowd as module
 from p2p_labeldp.data import load, load_crowd
 from p2p_labeldp.data.quality import phi
+from p2p_labeldp.data.sets import crowd as module
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from p2p_labeldp.data import load
-from p2p_labeldp.data import synthetic as module
+from p2p_labeldp.data.sets import synthetic as module
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 

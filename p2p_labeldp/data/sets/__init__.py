@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from p2p_labeldp.data.record import DataSet, Places
+from p2p_labeldp.data.files import Places
+from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import DATA_SETS, Data
 from p2p_labeldp.scenario.extensions import added
@@ -23,10 +24,7 @@ def data_set_of(name: str) -> DataSet:
 
 
 def places(name: str, path: str, data_dir: Path | None) -> Places:
-    """Where each file of the data set ``name`` is; ``path`` is data.path, which csv alone reads.
-
-    What OpenML sends is not among them: scikit-learn checks that itself.
-    """
+    """Where each file of the data set ``name`` is; ``path`` is data.path, which csv alone reads."""
     return data_set_of(name).places(Data(name=name, path=path), data_dir)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from p2p_labeldp.data.dataset import Source, codes
-from p2p_labeldp.data.files import find, from_openml, strings_of_openml
-from p2p_labeldp.data.record import DataSet, files_in
-from p2p_labeldp.data.tabular import Column, Table, encode, fitted
+from p2p_labeldp.data.files import Files, strings_of_openml
+from p2p_labeldp.data.record import DataSet
+from p2p_labeldp.data.tabular import without_schema
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Data, Schema
+from p2p_labeldp.scenario import Data
 
 # Name, and whether it is a number; the label is the last field.
 ADULT_COLUMNS = {
@@ -21,14 +21,15 @@ ADULT_COLUMNS = {
 ADULT_CLASSES = ("<=50K", ">50K")
 # Plain text has no checksum: a file cut between two lines shows only in its number of rows.
 ADULT_FILES = {"adult.data": 32_561, "adult.test": 16_281}
+FILES = Files("adult", tuple(ADULT_FILES), openml=1590)
 ADULT_FEWEST = 10
 
 
 def load(data: Data, seed: int, data_dir: Path | None) -> Source:
-    folder = find("adult", tuple(ADULT_FILES), data_dir)
-    if folder is None:
-        return _adult_from_openml(from_openml(1590, "adult", tuple(ADULT_FILES), data_dir))
-    train, test = (_read_adult(folder / name, rows) for name, rows in ADULT_FILES.items())
+    found = FILES.find(data_dir)
+    if found is None:
+        return _adult_from_openml(FILES.fetch(data_dir))
+    train, test = (_read_adult(path, ADULT_FILES[path.name]) for path in found)
     return _adult_source([*train, *test], len(train))
 
 
@@ -57,22 +58,13 @@ def _read_adult(path: Path, expected: int) -> list[list[str]]:
 
 
 def _adult_source(rows: list[list[str]], train_count: int) -> Source:
-    columns: dict[str, Column] = {}
     *values, labels = zip(*rows, strict=True)
-    for (name, is_number), column in zip(ADULT_COLUMNS.items(), values, strict=True):
-        columns[name] = np.array(column, dtype=np.float64) if is_number else column
-    table = Table(columns, len(rows))
-    described = fitted(table, np.arange(train_count), ADULT_FEWEST)
-    features = encode(Schema(described), table)
-    numbers = codes(labels, ADULT_CLASSES)
-    return Source(
-        features[:train_count],
-        numbers[:train_count],
-        features[train_count:],
-        numbers[train_count:],
-        ADULT_CLASSES,
-        columns=described,
-    )
+    table = {
+        name: np.array(column, dtype=np.float64) if is_number else column
+        for (name, is_number), column in zip(ADULT_COLUMNS.items(), values, strict=True)
+    }
+    train, test = np.split(np.arange(len(rows)), [train_count])
+    return without_schema(table, codes(labels, ADULT_CLASSES), ADULT_CLASSES, train, test, ADULT_FEWEST)
 
 
 def _adult_from_openml(bunch: Any) -> Source:
@@ -86,4 +78,4 @@ def _adult_from_openml(bunch: Any) -> Source:
     return _adult_source(rows[test_count:] + rows[:test_count], len(rows) - test_count)
 
 
-DATA_SET = DataSet("census records (adult)", load, places=files_in("adult", tuple(ADULT_FILES)))
+DATA_SET = DataSet("census records (adult)", load, places=FILES.places)

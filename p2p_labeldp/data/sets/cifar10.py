@@ -10,9 +10,9 @@ import numpy as np
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data.dataset import Source
-from p2p_labeldp.data.files import find, from_openml
+from p2p_labeldp.data.files import Files
 from p2p_labeldp.data.images import BROKEN_ARCHIVE, Bytes, one_line, openml_images
-from p2p_labeldp.data.record import DataSet, files_in
+from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Data
 
@@ -28,15 +28,12 @@ CIFAR_MEMBERS = {
     "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
     "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
 }
-CIFAR_ARCHIVES = ("cifar-10-python.tar.xz", "cifar-10-python.tar.gz")
+FILES = Files("cifar-10", ("cifar-10-python.tar.xz",), openml=40927, or_else=("cifar-10-python.tar.gz",))
 
 
 def load(data: Data, seed: int, data_dir: Path | None) -> Source:
-    for name in CIFAR_ARCHIVES:
-        folder = find("cifar-10", (name,), data_dir)
-        if folder is not None:
-            return read_cifar_archive(folder / name)
-    return openml_images(from_openml(40927, "cifar-10", CIFAR_ARCHIVES[:1], data_dir), THINGS, 10_000)
+    found = FILES.find(data_dir)
+    return openml_images(FILES.fetch(data_dir), THINGS, 10_000) if found is None else read_cifar_archive(*found)
 
 
 def read_cifar_archive(path: Path) -> Source:
@@ -80,6 +77,4 @@ def _unpickle_batch(content: bytes) -> tuple[Bytes, Labels]:
     return batch[b"data"], np.asarray(batch[b"labels"], dtype=np.int64)
 
 
-DATA_SET = DataSet(
-    "CIFAR-10 pictures", load, places=files_in("cifar-10", *((name,) for name in CIFAR_ARCHIVES)), title="CIFAR-10"
-)
+DATA_SET = DataSet("CIFAR-10 pictures", load, places=FILES.places, title="CIFAR-10")

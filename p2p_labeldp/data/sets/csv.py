@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.csvtable import as_number, read_table
-from p2p_labeldp.data.dataset import Source, codes, compact
-from p2p_labeldp.data.files import folders
+from p2p_labeldp.data.dataset import Source, codes, parted
+from p2p_labeldp.data.files import Places, folders
 from p2p_labeldp.data.propose import continuous
-from p2p_labeldp.data.record import DataSet, Places
+from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.data.rows import Named, read_rows
 from p2p_labeldp.data.splits import split, split_by_owner
-from p2p_labeldp.data.tabular import Column, Table, encode, fitted
+from p2p_labeldp.data.tabular import Column, without_schema
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Data, Schema
+from p2p_labeldp.scenario import Data
 from p2p_labeldp.scenario.schema import MISSING
 
 
@@ -36,9 +36,9 @@ def _described(file: Path, data: Data, named: Named, seed: int) -> Source:
     rows = read_rows(file, data.schema, named, least=2)
     assert rows.labels is not None
     train, test = _split(file, len(rows), rows.persons, seed, data.test_fraction)
-    return Source(
-        rows.features[train], rows.labels[train], rows.features[test], rows.labels[test], data.schema.classes,
-        given_clusters=None if rows.clusters is None else compact(rows.clusters[train]), columns=data.schema.columns,
+    return parted(
+        rows.features, rows.labels, data.schema.classes, train, test, columns=data.schema.columns,
+        given_clusters=None if rows.clusters is None else rows.clusters[train],
         persons=np.array(rows.persons)[train] if named.person else None, rows=train, test_rows=test,
     )  # fmt: skip
 
@@ -74,20 +74,15 @@ def _guessed(file: Path, data: Data, named: Named, seed: int) -> Source:
         raise RequestError(f"{file} has no feature column beside {named.label}")
     persons = by_name[named.person] if named.person else ()
     train, test = _split(file, len(table), persons, seed, data.test_fraction)
-    found = Table(columns, len(table))
-    described = fitted(found, train)
-    features = encode(Schema(described), found)
     classes = tuple(sorted(dict.fromkeys(by_name[named.label])))
     if continuous(classes):
         raise RequestError(
             f"data.label_column: {named.label} holds {len(classes)} different numbers, so that it is continuous; make "
             "classes of it, or list them in data.schema"
         )
-    labels = codes(by_name[named.label], classes)
-    given = compact(np.array(by_name[named.cluster]))[train] if named.cluster else None
-    return Source(
-        features[train], labels[train], features[test], labels[test], classes,
-        given_clusters=None if given is None else compact(given), columns=described,
+    return without_schema(
+        columns, codes(by_name[named.label], classes), classes, train, test,
+        given_clusters=np.array(by_name[named.cluster])[train] if named.cluster else None,
         persons=np.array(persons)[train] if persons else None, rows=train, test_rows=test,
         cluster_names=tuple(sorted({*by_name[named.cluster]})) if named.cluster else (),
     )  # fmt: skip

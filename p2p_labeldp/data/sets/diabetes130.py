@@ -12,21 +12,20 @@ import zlib
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.dataset import Source, codes
-from p2p_labeldp.data.files import find, from_openml, strings_of_openml
-from p2p_labeldp.data.record import DataSet, Target, files_in
+from p2p_labeldp.data.files import Files, strings_of_openml
+from p2p_labeldp.data.record import DataSet, Target
 from p2p_labeldp.data.splits import split_by_owner
-from p2p_labeldp.data.tabular import Column, Table, encode, fitted
+from p2p_labeldp.data.tabular import Column, without_schema
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Data, Schema
+from p2p_labeldp.scenario import Data
 from p2p_labeldp.scenario.schema import MISSING
 
-DIABETES_ARCHIVE = "dataset_diabetes.zip"
+FILES = Files("diabetes-130", ("dataset_diabetes.zip",), openml=4541)
 DIABETES_MEMBER = "dataset_diabetes/diabetic_data.csv"
 DIABETES_CLASSES = ("NO", ">30", "<30")
 DIABETES_NUMBERS = (
@@ -59,18 +58,18 @@ _CHAPTERS = (
 def load(data: Data, seed: int, data_dir: Path | None) -> Source:
     if data.person_column not in ("", "patient_nbr"):
         raise RequestError(f"data.person_column is {data.person_column!r}; diabetes130 knows patient_nbr")
-    found, patients = _load(data_dir, seed, data.test_fraction)
-    return replace(found, persons=patients) if data.person_column else found
+    found = _load(data_dir, seed, data.test_fraction)
+    return found if data.person_column else replace(found, persons=None)
 
 
-def _load(data_dir: Path | None, seed: int, test_fraction: float) -> tuple[Source, NDArray[Any]]:
-    folder = find("diabetes-130", (DIABETES_ARCHIVE,), data_dir)
-    if folder is None:
-        bunch = from_openml(4541, "diabetes-130", (DIABETES_ARCHIVE,), data_dir)
+def _load(data_dir: Path | None, seed: int, test_fraction: float) -> Source:
+    files = FILES.find(data_dir)
+    if files is None:
+        bunch = FILES.fetch(data_dir)
         columns = strings_of_openml(bunch, DIABETES_NEEDED)
         columns["readmitted"] = [str(label) for label in bunch.target]
         return _diabetes_source(columns, "OpenML data set 4541", seed, test_fraction)
-    path = folder / DIABETES_ARCHIVE
+    (path,) = files
     return _diabetes_source(_read_diabetes(path), str(path), seed, test_fraction)
 
 
@@ -94,14 +93,7 @@ def _read_diabetes(path: Path) -> dict[str, list[str]]:
             text = archive.read(DIABETES_MEMBER).decode("utf-8")
     except KeyError as error:
         raise RequestError(f"{path} lacks {DIABETES_MEMBER}") from error
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        UnicodeDecodeError,
-        NotImplementedError,
-    ) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, UnicodeDecodeError, NotImplementedError) as error:
         raise RequestError(f"{path} is cut short or damaged: {' '.join(str(error).split())}") from error
     reader = csv.reader(io.StringIO(text, newline=""))
     header = next(reader, [])
@@ -118,31 +110,21 @@ def _read_diabetes(path: Path) -> dict[str, list[str]]:
     return dict(zip(header, columns, strict=True))
 
 
-def _diabetes_source(
-    columns: dict[str, list[str]], origin: str, seed: int, test_fraction: float
-) -> tuple[Source, NDArray[Any]]:
-    """The data set, and the patient of each training example."""
+def _diabetes_source(columns: dict[str, list[str]], origin: str, seed: int, test_fraction: float) -> Source:
     try:
         labels = codes(columns["readmitted"], DIABETES_CLASSES)
     except KeyError:
         # Not quoted: a label has no place in a log, where this may end.
         raise RequestError(f"{origin}: readmitted has another value than {', '.join(DIABETES_CLASSES)}") from None
-    encoded: dict[str, Column] = {"age": _decades(columns["age"], origin)}
-    for name in DIABETES_NUMBERS:
-        encoded[name] = _numbers(columns[name], name, origin)
-    for name in DIABETES_DIAGNOSES:
-        encoded[name] = [icd9_chapter(code) for code in columns[name]]
-    for name in DIABETES_CATEGORIES:
-        encoded[name] = columns[name]
+    table: dict[str, Column] = {"age": _decades(columns["age"], origin)}
+    table |= {name: _numbers(columns[name], name, origin) for name in DIABETES_NUMBERS}
+    table |= {name: [icd9_chapter(code) for code in columns[name]] for name in DIABETES_DIAGNOSES}
+    table |= {name: columns[name] for name in DIABETES_CATEGORIES}
     patients = np.array(columns["patient_nbr"])
     if (patients == patients[0]).all():
         raise RequestError(f"{origin}: one patient only; one to learn from and one to test on are needed")
     train, test = split_by_owner(patients, seed, test_fraction)
-    table = Table(encoded, len(labels))
-    described = fitted(table, train, DIABETES_FEWEST)
-    features = encode(Schema(described), table)
-    source = Source(features[train], labels[train], features[test], labels[test], DIABETES_CLASSES, columns=described)
-    return source, patients[train]
+    return without_schema(table, labels, DIABETES_CLASSES, train, test, DIABETES_FEWEST, persons=patients[train])
 
 
 def _decades(values: list[str], origin: str) -> NDArray[np.float64]:
@@ -167,5 +149,5 @@ DATA_SET = DataSet(
         "early": Target(("not within 30 days", "within 30 days"), (0, 0, 1)),
         "any": Target(("not readmitted", "readmitted"), (0, 1, 1)),
     },
-    files_in("diabetes-130", (DIABETES_ARCHIVE,)),
+    FILES.places,
 )

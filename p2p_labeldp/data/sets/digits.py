@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_labeldp.data.dataset import Source
+from p2p_labeldp.data.dataset import Source, parted
 from p2p_labeldp.data.images import DIGITS
 from p2p_labeldp.data.record import PARITY, DataSet
 from p2p_labeldp.data.splits import split
@@ -15,9 +15,8 @@ def load(data: Data, seed: int, data_dir: Path | None) -> Source:
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)  # from 0 to 16
-    train, test = split(len(labels), seed, data.test_fraction)
-    labels = labels.astype(np.int64)
-    return Source(pixels[train], labels[train], pixels[test], labels[test], DIGITS, scale=16.0)
+    rows = split(len(labels), seed, data.test_fraction)
+    return parted(pixels, labels.astype(np.int64), DIGITS, *rows, scale=16.0)
 
 
 DATA_SET = DataSet("handwritten digits", load, {"parity": PARITY})

@@ -1,12 +1,14 @@
 """MNIST: 70,000 handwritten digits of 28 x 28 pixels."""
 
+from p2p_labeldp.data.files import Files
 from p2p_labeldp.data.images import DIGITS, IDX_FILES, load_idx
-from p2p_labeldp.data.record import PARITY, DataSet, files_in
+from p2p_labeldp.data.record import PARITY, DataSet
 
+FILES = Files("mnist", IDX_FILES, openml=554)
 DATA_SET = DataSet(
     "MNIST digits",
-    lambda data, seed, data_dir: load_idx("mnist", DIGITS, 554, data_dir),
+    lambda data, seed, data_dir: load_idx(FILES, DIGITS, data_dir),
     {"parity": PARITY},
-    files_in("mnist", IDX_FILES),
+    FILES.places,
     title="MNIST",
 )
