@@ -18,21 +18,18 @@ that she is one are held, up to a bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from itertools import repeat
-from typing import Any
 
 from p2p_labeldp.mechanisms.mixing import NONCE, Secret
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     Answer,
     Ask,
-    Assignment,
     Batch,
     Commit,
     Deposit,
-    Done,
     Drawn,
     Fault,
     Go,
@@ -43,9 +40,7 @@ from p2p_labeldp.protocol.messages import (
     Outgoing,
     Refused,
     Reveal,
-    Round,
     Unlock,
-    kind_of,
     name_of,
 )
 from p2p_labeldp.protocol.mixing_host import MixingHost
@@ -53,7 +48,7 @@ from p2p_labeldp.protocol.relay import Relay
 from p2p_labeldp.protocol.sealing import Cipher, Sealed
 from p2p_labeldp.protocol.session import Session, commitment, keys_statement
 from p2p_labeldp.protocol.signatures import SIGNED_GO
-from p2p_labeldp.protocol.user import ABSTAINS, BEGINS, WAITING, User
+from p2p_labeldp.protocol.user import BEGINS, WAITING, User
 
 
 class Step(IntEnum):
@@ -132,28 +127,12 @@ class Depositor(User):
         self._share: Share | None = None
         self._held: list[tuple[int, Message]] | None = None
 
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        """Act on one message, or raise Refused and stay as she was."""
-        handler = _HANDLERS.get(type(message))
-        if handler is None:
-            raise Refused(Fault.MISDIRECTED, f"a user takes no {kind_of(message)}")
-        return handler(self, sender, message)
-
     def _begin(self, round_: int) -> Sequence[Outgoing]:
-        if round_:
-            self._leave_attempt()
-        self.round = round_
-        parameters = self.host.parameters
-        if self._must_abstain(len(self._roster)):
-            self._go(ABSTAINS)
-            return ((COORDINATOR, Done(round_, "abstained")),)
-        flip, _, keep, other = self.host.coins(round_, self.id)
-        # Add noise to her own label, and decide whether to keep what she draws.
-        if round_ == 0 or parameters.noise == "fresh":
-            self.noisy = self.label
-            if flip < parameters.alpha:
-                self.noisy = (self.label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
-        self._keeps = keep < parameters.theta
+        self._leave_attempt()
+        return super()._begin(round_)
+
+    def _take_part(self, round_: int) -> Sequence[Outgoing]:
+        self._toss(round_)
         self._go(BEGINS)
         return (self._enter(0),)
 
@@ -240,7 +219,7 @@ class Depositor(User):
         if self.state is not WAITING or share is None or share.attempt > attempt:
             return out
         if not again:
-            return [*out, self._abstain()]
+            return [*out, *self._abstain()]
         return [*out, *self.retries(session)] if share.attempt == attempt else out
 
     def retries(self, session: Session | None) -> Sequence[Outgoing]:
@@ -296,10 +275,9 @@ class Depositor(User):
         self._leave_attempt()
         return said
 
-    def _abstain(self) -> Outgoing:
+    def _abstain(self) -> Sequence[Outgoing]:
         self._leave_share()
-        self._go(ABSTAINS)
-        return COORDINATOR, Done(self.round, "abstained")
+        return super()._abstain()
 
     def _leave_attempt(self) -> None:
         """The round is over, and with it what she had a share in and what she relayed in it."""
@@ -322,12 +300,9 @@ class Depositor(User):
             return None
         return share if self.state is WAITING and self.round == session.round else None
 
-
-_HANDLERS: dict[type, Callable[[Depositor, int, Any], Sequence[Outgoing]]] = {
-    Assignment: Depositor._assigned,
-    Round: Depositor._next_round,
-    Drawn: Depositor._drew,
-    Goodbye: Depositor._leave,
-    **dict.fromkeys((Deposit, Batch, Go, NoGo, Unlock, Reveal), Depositor._relayed),
-    **dict.fromkeys((Ask, Answer), Depositor._asked_for_a_label),
-}
+    handlers = User.handlers | {
+        Drawn: _drew,
+        Goodbye: _leave,
+        **dict.fromkeys((Deposit, Batch, Go, NoGo, Unlock, Reveal), _relayed),
+        **dict.fromkeys((Ask, Answer), _asked_for_a_label),
+    }

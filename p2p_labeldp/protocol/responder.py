@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.coins import PEER
 from p2p_labeldp.mechanisms.plan import Stages
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
@@ -23,7 +22,6 @@ from p2p_labeldp.protocol.messages import (
     LEARNER,
     Done,
     Fault,
-    Message,
     Outgoing,
     Prior,
     Refused,
@@ -31,7 +29,7 @@ from p2p_labeldp.protocol.messages import (
     name_of,
 )
 from p2p_labeldp.protocol.submitter import Submitter
-from p2p_labeldp.protocol.user import ABSTAINING, ABSTAINS, ANSWERED, BEGINS, LEFT, WAITING
+from p2p_labeldp.protocol.user import ABSTAINING, ANSWERED, BEGINS, LEFT, WAITING, User
 
 
 class Responder(Submitter):
@@ -43,25 +41,12 @@ class Responder(Submitter):
         self._first = False
         self._prior: NDArray[np.float64] | None = None
 
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        if type(message) is Prior:
-            return self._told(sender, message)
-        if type(message) is Round:
-            return self._next_round(sender, message)
-        return super().receive(sender, message)
-
-    def _begin(self, round_: int) -> Sequence[Outgoing]:
+    def _take_part(self, round_: int) -> Sequence[Outgoing]:
         if round_ == 0:
-            begun = super()._begin(0)
-            if self.state is not ABSTAINING:
-                self._first = self._coins[PEER] < self._stages.share
-                self._keeps = self._keeps and self._first
-                begun = ((COORDINATOR, Done(0, "reported" if self._keeps else "dropped")),)
-            return begun
-        self.round = round_
-        if self._must_abstain(len(self._roster)):
-            self._go(ABSTAINS)
-            return ((COORDINATOR, Done(round_, "abstained")),)
+            super()._take_part(0)
+            self._first = self._coin < self._stages.share
+            self._keeps = self._keeps and self._first
+            return ((COORDINATOR, Done(0, "reported" if self._keeps else "dropped")),)
         self._keeps = False
         self._go(BEGINS)
         if self._first:
@@ -93,3 +78,5 @@ class Responder(Submitter):
         self._keeps = True
         self._go(ANSWERED)
         return ((COORDINATOR, Done(self.round, "reported")),)
+
+    handlers = Submitter.handlers | {Round: User._next_round, Prior: _told}

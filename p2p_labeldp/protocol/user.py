@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import (
@@ -106,7 +106,7 @@ class User:
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
         """Act on one message, or raise Refused and stay as she was."""
-        handler = _HANDLERS.get(type(message))
+        handler = self.handlers.get(type(message))
         if handler is None:
             raise Refused(Fault.MISDIRECTED, f"a user takes no {kind_of(message)}")
         return handler(self, sender, message)
@@ -142,42 +142,48 @@ class User:
 
     def _begin(self, round_: int) -> Sequence[Outgoing]:
         self.round = round_
+        said = self._abstain() if self._must_abstain() else self._take_part(round_)
+        if self._early is None:
+            return said
+        early, self._early = self._early, None
+        return [*said, *(self._reply(asker, held) for asker, held in early)]
+
+    def _must_abstain(self) -> bool:
+        host = self.host
+        if len(self._roster) < host.parameters.minimum_size:
+            return True
+        return host.check is not None and not host.check.trusts(self.cluster, host.rosters)
+
+    def _abstain(self) -> Sequence[Outgoing]:
+        self._go(ABSTAINS)
+        return ((COORDINATOR, Done(self.round, "abstained")),)
+
+    def _take_part(self, round_: int) -> Sequence[Outgoing]:
+        peer = self._toss(round_)
+        # Select a random user of her cluster.
+        place = int(peer * len(self._roster))
+        if self.host.permuted:
+            place = self.host.agreed(self.cluster, round_)[bisect_left(self._roster, self.id)]
+        self._peer = self._roster[place]
+        self._askers = None
+        self._go(BEGINS)
+        return ((self._peer, Ask(round_)),)
+
+    def _toss(self, round_: int) -> float:
+        """Add noise to her own label, and decide whether to keep what she hears; gives the coin for her peer."""
         parameters = self.host.parameters
-        size = len(self._roster)
-        if self._must_abstain(size):
-            self._go(ABSTAINS)
-            early, self._early = self._early or [], None
-            return [(COORDINATOR, Done(round_, "abstained")), *(self._reply(asker, held) for asker, held in early)]
         flip, peer, keep, other = self.host.coins(round_, self.id)
-        # Add noise to her own label.
         if round_ == 0 or parameters.noise == "fresh":
             self.noisy = self.label
             if flip < parameters.alpha:
                 self.noisy = (self.label + 1 + int(other * (parameters.labels - 1))) % parameters.labels
-        # Select a random user of her cluster, and decide whether to keep what she hears.
-        place = int(peer * size)
-        if self.host.permuted:
-            place = self.host.agreed(self.cluster, round_)[bisect_left(self._roster, self.id)]
-        self._peer = self._roster[place]
         self._keeps = keep < parameters.theta
-        self._askers = None
-        self._go(BEGINS)
-        ask = (self._peer, Ask(round_))
-        if self._early is None:
-            return (ask,)
-        early, self._early = self._early, None
-        return [ask, *(self._reply(asker, held) for asker, held in early)]
+        return peer
 
     def _go(self, event: Event) -> None:
         state = _NEXT[self.state][event]
         assert state is not None, f"{event.name} in state {self.state.name}"
         self.state = state
-
-    def _must_abstain(self, size: int) -> bool:
-        host = self.host
-        if size < host.parameters.minimum_size:
-            return True
-        return host.check is not None and not host.check.trusts(self.cluster, host.rosters)
 
     def _reply(self, asker: int, held: Ask) -> Outgoing:
         """The answer to an ask that came early; a fault in it is the asker's, not that of what came since."""
@@ -255,11 +261,11 @@ class User:
         if sender != COORDINATOR:
             raise Refused(Fault.MISDIRECTED, f"only the coordinator may send this, not {name_of(sender)}")
 
-
-_HANDLERS: dict[type, Callable[[User, int, Any], Sequence[Outgoing]]] = {
-    Assignment: User._assigned,
-    Round: User._next_round,
-    Ask: User._asked,
-    Answer: User._answered,
-    Goodbye: User._leave,
-}
+    handlers: ClassVar[dict[type, Callable[[Any, int, Any], Sequence[Outgoing]]]] = {
+        Assignment: _assigned,
+        Round: _next_round,
+        Ask: _asked,
+        Answer: _answered,
+        Goodbye: _leave,
+    }
+    """What she does with each kind of message; all others are refused."""
