@@ -87,9 +87,6 @@ class Onions:
             )
         )
 
-    def forget(self, packets: Sequence[bytes]) -> None:
-        """Nothing is kept of them."""
-
 
 def _info(onion: bytes, position: int, context: bytes) -> bytes:
     return DOMAIN + onion + position.to_bytes(1, "big") + context

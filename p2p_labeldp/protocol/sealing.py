@@ -64,10 +64,6 @@ class Cipher(Protocol):
         """Whether each layer is what the one before becomes when its relay takes its own off."""
         ...
 
-    def forget(self, packets: Sequence[bytes]) -> None:
-        """The attempt that these packets were deposited in is over."""
-        ...
-
 
 TOKEN = 8
 """Bytes of a simulated packet or public key; two of ten million are equal with probability 1e-6."""
@@ -133,10 +129,3 @@ class Vault:
     def proves(self, sealed: Sealed, outer: Sequence[bytes], context: bytes) -> bool:
         keys, _, sealed_for, layers = self._held.get(sealed.layers[0], _NOTHING) if sealed.layers else _NOTHING
         return bool(layers) and layers == sealed.layers and sealed_for == context and keys[: len(outer)] == tuple(outer)
-
-    def forget(self, packets: Sequence[bytes]) -> None:
-        for packet in packets:
-            held = self._held.get(packet)
-            if held is not None:
-                for looks in held[-1]:
-                    self._held.pop(looks, None)

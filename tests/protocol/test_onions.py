@@ -95,13 +95,6 @@ def test_keys_of_small_order_are_not_usable() -> None:
     assert all(map(ONIONS.usable, PUBLIC))
 
 
-def test_the_vault_forgets_an_attempt() -> None:
-    vault = Vault()
-    packet = sealed(vault).layers[0]
-    vault.forget([packet])
-    assert vault.peel(OUTER[0], [packet], CONTEXT, 0)[0] is None
-
-
 VECTORS: dict[str, object] = {
     "batch": "3c640f2f157929754a8b1df902989035789fb281c63d4d6c085716ef8e6ef6a5",
     "commitment": "bf9c4d48bd89a28610d0d764295dbd18bd8a67e3f719e81bbe2a702accb07ec1",
