@@ -36,7 +36,6 @@ from p2p_labeldp.mechanisms.exchange import Rosters
 from p2p_labeldp.privacy import Parameters
 
 Task = Callable[[Share], ShareResult]
-Answer = tuple[str, int, float, ShareResult]  # the worker, its peak, its seconds of CPU, what came out
 AHEAD = 2  # shares on their way per thread: the next is there when one is done
 LOOK = 2.0  # seconds between looks at the cluster while nothing comes back
 RESULT_LIMIT = 60.0  # seconds for a result to travel, or to be computed again where its worker died with it
@@ -84,33 +83,31 @@ class DaskWorkers:
     def work(self, shares: Iterable[Share], task: Task) -> Generator[Done, None, None]:
         finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         run = f"p2p-labeldp-share-{uuid.uuid4().hex[:12]}"
-        under_way: dict[str, tuple[int, Any]] = {}
+        under_way: dict[str, Any] = {}
         coming = enumerate(shares)
         try:
             while True:
                 while len(under_way) < AHEAD * self.threads() and (following := next(coming, None)) is not None:
-                    number, share = following
-                    future = self._submit(f"{run}-{number}", task, share)
-                    under_way[future.key] = number, future
+                    future = self._submit(run, task, *following)
+                    under_way[future.key] = future
                     future.add_done_callback(finished.put)
                 if not under_way:
                     return
                 future = self._next(finished)
-                worker, peak, cpu, result = self._result(future)
-                number, _ = under_way.pop(future.key)
-                del future  # the worker forgets the result with it
-                yield Done(number, result, worker, peak, cpu)
+                done = self._result(future)
+                del under_way[future.key], future  # the worker forgets the result with it
+                yield done
         finally:
             if under_way:
                 with contextlib.suppress(Exception):  # the scheduler may be gone
-                    self._client.cancel([future for _, future in under_way.values()], force=True)
+                    self._client.cancel([*under_way.values()], force=True)
 
-    def _submit(self, key: str, task: Task, share: Share) -> Any:
+    def _submit(self, run: str, task: Task, number: int, share: Share) -> Any:
         with warnings.catch_warnings():
             # A cluster larger than a share is a large task, and there is no other way to send it.
             warnings.filterwarnings("ignore", "Sending large graph")
             try:
-                return self._client.submit(_compute, task, share, key=key, pure=False)
+                return self._client.submit(_compute, task, number, share, key=f"{run}-{number}", pure=False)
             except Exception as error:
                 raise self._gone(error) from None
 
@@ -121,13 +118,13 @@ class DaskWorkers:
             except queue.Empty:
                 self._look()
 
-    def _result(self, future: Any) -> Answer:
+    def _result(self, future: Any) -> Done:
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
         while True:
             try:
-                found: Answer = future.result(timeout=RESULT_LIMIT)
+                found: Done = future.result(timeout=RESULT_LIMIT)
                 return found
             except TimeoutError:
                 self._look()
@@ -159,13 +156,13 @@ class DaskWorkers:
         return RunError(f"{self._shown}: the scheduler has gone, and the run with it ({type(error).__name__})")
 
 
-def _compute(task: Task, share: Share) -> Answer:
+def _compute(task: Task, number: int, share: Share) -> Done:
     """On a worker."""
     from distributed import get_worker
 
     began = time.thread_time()
     result = task(share)
-    return get_worker().address, peak_memory(), time.thread_time() - began, result
+    return Done(number, result, get_worker().address, peak_memory(), time.thread_time() - began)
 
 
 def peak_memory() -> int:
