@@ -89,19 +89,14 @@ class Learner:
         return len(self._shares) == max((each.shares for each in self._collected), default=0)
 
     def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        kind = type(message)
-        if kind is Report and self._teller == COORDINATOR:
-            assert isinstance(message, Report)
+        if type(message) is Report and self._teller == COORDINATOR:
             self._take(sender, message.round, message.label)
             return self.priors()
-        if kind is Release and sender == self._teller != COORDINATOR:
-            assert isinstance(message, Release)
+        if type(message) is Release and sender == self._teller != COORDINATOR:
             self._take(message.user, 0, message.label)
-        elif kind is Closed and sender == self._teller:
-            assert isinstance(message, Closed)
+        elif type(message) is Closed and sender == self._teller:
             return self._close(message)
-        elif kind is ClusterShares and sender == self._teller != COORDINATOR:
-            assert isinstance(message, ClusterShares)
+        elif type(message) is ClusterShares and sender == self._teller != COORDINATOR:
             self._publish(message)
         else:
             raise Refused(Fault.MISDIRECTED, f"the learner takes no {kind_of(message)} from {name_of(sender)}")
