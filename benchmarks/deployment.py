@@ -147,7 +147,7 @@ def in_memory(users: int) -> tuple[float, str]:
     from p2p_labeldp.engines.outcome import Population
     from p2p_labeldp.mechanisms.coins import make_coins
     from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-    from p2p_labeldp.protocol.parameters import parameters_of
+    from p2p_labeldp.protocol.beforehand import parameters_of
     from p2p_labeldp.runs.clusters import ClusterPlan
 
     chosen = scenario(users)

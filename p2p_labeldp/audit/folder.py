@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.protocol.beforehand import parameters_of
 from p2p_labeldp.scenario import ENGINES, Engine, Scenario, load_scenario
 
 SUMMARY, SCENARIO, MANIFEST = "summary.json", "scenario.toml", "manifest.json"

@@ -69,6 +69,7 @@ from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.assembly import Mixing
+from p2p_labeldp.protocol.beforehand import parameters_of
 from p2p_labeldp.protocol.coordinator import HELLOS, Coordinator
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
@@ -85,7 +86,6 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
 from p2p_labeldp.protocol.onions import Onions
-from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.resolve import resolve

@@ -34,10 +34,9 @@ from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.engines.outcome import Outcome, withheld_line
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.mechanisms.plan import Plan
-from p2p_labeldp.protocol.beforehand import plan_beforehand
+from p2p_labeldp.protocol.beforehand import parameters_of, plan_beforehand
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Fault, Outgoing, Refused
-from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario
 

@@ -30,7 +30,7 @@ from p2p_labeldp.experiments.games import VICTIM, Game
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.plan import default_delta
 from p2p_labeldp.privacy import VIEWS, Guarantee, Parameters, View, account_clusters
-from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.protocol.beforehand import parameters_of
 from p2p_labeldp.runs.guarantees import COLLUDERS
 from p2p_labeldp.runs.run import foreseen
 from p2p_labeldp.runs.summary import read_summary

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import Plan, make_plan, mechanism_of
 from p2p_labeldp.privacy import relays_to_withstand
-from p2p_labeldp.protocol.beforehand import options_of
-from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.protocol.beforehand import options_of, parameters_of
 from p2p_labeldp.scenario import MAX_RELAYS, MECHANISMS, Scenario, replace
 
 

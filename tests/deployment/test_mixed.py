@@ -25,8 +25,8 @@ from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters, View
+from p2p_labeldp.protocol.beforehand import parameters_of
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Assignment, Batch, Drawn, Go, Unlock
-from p2p_labeldp.protocol.parameters import parameters_of
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 

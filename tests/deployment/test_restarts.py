@@ -25,7 +25,7 @@ from p2p_labeldp.deployment.journal import FILE
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.protocol.beforehand import parameters_of
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 

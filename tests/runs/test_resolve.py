@@ -8,8 +8,7 @@ import pytest
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import View
-from p2p_labeldp.protocol.beforehand import options_of
-from p2p_labeldp.protocol.parameters import parameters_of
+from p2p_labeldp.protocol.beforehand import options_of, parameters_of
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
 
