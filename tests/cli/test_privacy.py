@@ -1,4 +1,4 @@
-"""``account``, ``calibrate`` and ``threats`` as a person or a program meets them: the figures are those of ``privacy``."""
+"""``account``, ``calibrate`` and ``threats`` as a person or a program meets them; figures are ``privacy``'s."""
 
 from __future__ import annotations
 

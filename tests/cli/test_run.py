@@ -12,19 +12,9 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from small import THREE_CLUSTERS
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.scenario import load_scenario
-
-SCENARIO = """
-[data]
-name = "synthetic"
-users = 80
-groups = 3
-[clusters]
-count = 3
-minimum_size = 4
-"""
 
 Command = Callable[..., tuple[int, str, str]]
 Refused = Callable[..., str]
@@ -33,7 +23,7 @@ Refused = Callable[..., str]
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
     path = tmp_path / "scenario.toml"
-    path.write_text(SCENARIO)
+    path.write_text(THREE_CLUSTERS)
     return path
 
 
@@ -56,21 +46,19 @@ def test_a_run_prints_a_table_and_leaves_a_folder(command: Command, scenario: Pa
     assert load_scenario(folder / "scenario.toml") == load_scenario(scenario).settled()
 
 
-def test_json_is_one_object_with_the_keys_others_rely_on(command: Command, scenario: Path) -> None:
+def test_json_is_one_object_with_the_keys_others_rely_on_and_the_folder_holds_what_it_says(
+    command: Command, scenario: Path
+) -> None:
     status, out, err = command("run", str(scenario), "--json")
-    summary = json.loads(out)
+    summary: dict[str, Any] = json.loads(out)
     assert (status, err) == (0, "")
     needed = {
         "users", "clusters", "reports", "messages", "seed", "engine", "noisy_sha256", "accuracy",
         "nonprivate_accuracy", "seconds", "out",
     }  # fmt: skip
     assert needed <= summary.keys()
-    assert json.loads((Path(summary["out"]) / "summary.json").read_text()) == summary
-
-
-def test_the_folder_holds_what_the_summary_says(command: Command, scenario: Path) -> None:
-    summary: dict[str, Any] = json.loads(command("run", str(scenario), "--json")[1])
     folder = Path(summary["out"])
+    assert json.loads((folder / "summary.json").read_text()) == summary
     with np.load(folder / "reports.npz") as reports:
         assert reports["user"].dtype == np.int64
         assert len(reports["user"]) == len(reports["label"]) == len(reports["round"]) == summary["reports"]
@@ -101,10 +89,9 @@ def test_overrides_and_the_seed_change_the_run(command: Command, scenario: Path)
 
 
 def test_nothing_reported_gives_no_accuracy_and_says_why(command: Command, scenario: Path) -> None:
-    summary = json.loads(command("run", str(scenario), "--set", "mechanism.theta=0", "--json")[1])
-    assert summary["accuracy"] is None
-    assert "nothing was reported" in summary["accuracy_reason"]
-    assert command("run", str(scenario), "--set", "mechanism.theta=0")[0] == 0
+    status, out, _ = command("run", str(scenario), "--set", "mechanism.theta=0")
+    assert status == 0
+    assert "none: nothing was reported" in out
 
 
 @pytest.mark.parametrize(
@@ -113,15 +100,11 @@ def test_nothing_reported_gives_no_accuracy_and_says_why(command: Command, scena
         (["run", "missing.toml"], "missing.toml: there is no such scenario file"),
         (["run", "quickstrat"], "neither a file nor a shipped scenario; did you mean quickstart?"),
         (["run", "scenario.toml", "--set", "mechanism.alpha=1.2"], "mechanism.alpha = 1.2 is not allowed"),
-        (["run", "scenario.toml", "--set", "mechanism.theta=nan"], "mechanism.theta = nan is not allowed"),
-        (["run", "scenario.toml", "--set", "clusters.count=81"], "clusters.count = 81"),
-        (["run", "scenario.toml", "--set", "data.name=mnits"], "one of"),
+        (["run", "scenario.toml", "--set", "clusters.count=41"], "clusters.count = 41"),
         (["run", "scenario.toml", "--set", "learner.model=mpl"], 'did you mean "mlp"?'),
         (["run", "scenario.toml", "--set", "learner.model=KNeighborsClassifier"], "its fit takes no sample_weight"),
         (["deploy", "scenario.toml", "--set", "learner.model=mpl"], 'did you mean "mlp"?'),
         (["sweep", "scenario.toml", "--vary", "learner.model=softmax,mpl", "--seeds", "1"], 'did you mean "mlp"?'),
-        (["run", "scenario.toml", "--set", "mechanism.alpah=0.1"], "did you mean mechanism.alpha?"),
-        (["run", "scenario.toml", "--set", "mechanism"], "section.key=value"),
         (["run", "scenario.toml", "--engine", "quantum"], "one of actors, vectorized"),
         (["run", "scenario.toml", "--hosting", "cloud"], "one of user, cluster"),
         (["run", "scenario.toml", "--seed", "-1"], "coins.seed = -1"),
@@ -131,10 +114,7 @@ def test_nothing_reported_gives_no_accuracy_and_says_why(command: Command, scena
         (["rnu", "scenario.toml"], "rnu"),
         (["run", "scenario.toml", "--out", "scenario.toml"], "exists already"),
         (["run", "scenario.toml", "--out", "scenario.toml/below"], "cannot be written"),
-        (["run", "scenario.toml", "--set", "data.name=csv"], "data.path"),
         (["run", "scenario.toml", "--set", "data.name=csv", "--set", "data.path=no.csv"], "no.csv"),
-        (["run", "broken.toml"], "broken.toml: not valid TOML"),
-        (["run", "."], "cannot be read as a scenario"),
         (["run", "scenario.toml", "--set", "data.name=digits", "--set", "clusters.method=given"], "names no clusters"),
         (
             ["run", "scenario.toml", "--set", "learner.correct_flips=true", "--set", "mechanism.alpha=0.5"],
@@ -148,10 +128,8 @@ def test_nothing_reported_gives_no_accuracy_and_says_why(command: Command, scena
 def test_a_wrong_request_is_answered_in_one_line_with_status_2_and_writes_nothing(
     arguments: list[str], words: str, refused: Refused, scenario: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "broken.toml").write_text("[mechanism\nalpha = ")
     before = sorted(tmp_path.rglob("*"))
-    err = refused(*arguments)
-    assert words in err
+    assert words in refused(*arguments)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -175,8 +153,7 @@ def test_the_audit_of_an_altered_trace_fails_with_status_1(command: Command, sce
     assert status == 1
     assert f"report_is_answer: at message {report[0]}" in out
     status, out, _ = command("audit", str(folder), "--json")
-    assert status == 1
-    assert json.loads(out)["passed"] is False
+    assert (status, json.loads(out)["passed"]) == (1, False)
 
 
 def test_what_ships_is_listed_and_every_key_is_documented(command: Command) -> None:
@@ -191,15 +168,3 @@ def test_help_is_shown_without_importing_scikit_learn() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "run" in done.stdout
-
-
-def test_data_with_one_label_is_refused_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("same.csv").write_text("x,outcome\n" + "".join(f"{i},well\n" for i in range(40)))
-    Path("same.toml").write_text('[data]\nname = "csv"\npath = "same.csv"\nlabel_column = "outcome"\n')
-    assert main(["run", "same.toml"]) == 2
-    said = capsys.readouterr().err
-    assert said == "p2p-labeldp: data: outcome of same.csv has one label only; at least two are needed\n"
-    assert not Path("runs").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from dask_clusters import local_cluster
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.experiments import run
 from p2p_labeldp.scenario import parse_scenario
 
@@ -40,28 +39,24 @@ rounds = 2
 """
 
 
+ARRAYS = ["--engine", "vectorized"]
+
+
 @pytest.mark.slow
 def test_a_worker_killed_on_the_way_changes_nothing(tmp_path: Path) -> None:
-    """Two worker processes with one thread each."""
-    with local_cluster(n_workers=2, memory_limit="1GB") as cluster:
-        kill_a_worker(cluster, tmp_path)
-
-
-def kill_a_worker(cluster: Any, tmp_path: Path) -> None:
     scenario = parse_scenario(CROWD, "crowd")
-    victim = cluster.workers[0].pid
-    killed = []
+    killed: list[int] = []
 
     def kill(stage: str, done: int, total: int) -> None:
         if stage == "users" and done and not killed:
             assert done < total
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
+            killed.append(cluster.workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
 
-    summary = run(
-        scenario, engine="vectorized", out=tmp_path / "run", progress=kill, dask=cluster.scheduler_address
-    ).summary
-    assert killed == [victim]
+    with local_cluster(n_workers=2, memory_limit="1GB") as cluster:  # processes with one thread each
+        address = cluster.scheduler_address
+        summary = run(scenario, engine="vectorized", out=tmp_path / "run", progress=kill, dask=address).summary
+    assert killed
     whole = run(scenario, engine="vectorized").summary
     for key in ("noisy_sha256", "privacy", "phi", "psi", "reports", "outcomes_by_round", "cluster_sizes"):
         assert getattr(summary, key) == getattr(whole, key), key
@@ -79,16 +74,14 @@ def cluster() -> Iterator[Any]:
 
 
 def test_a_data_set_in_memory_is_split_too(
-    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cluster: Any, command: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "mixed.toml").write_text(MIXED)
     found = []
     for options in ([], ["--dask", cluster.scheduler_address]):
-        assert main(["run", "mixed.toml", "--no-report", "--engine", "vectorized", "--json", *options]) == 0
-        captured = capsys.readouterr()
-        assert captured.err == ""
-        found.append(json.loads(captured.out))
+        status, out, err = command("run", "mixed.toml", "--no-report", "--engine", "vectorized", "--json", *options)
+        assert (status, err) == (0, "")
+        found.append(json.loads(out))
     whole, parts = found
     assert parts["workers"]
     assert whole["workers"] is None
@@ -99,25 +92,16 @@ def test_a_data_set_in_memory_is_split_too(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--engine", "actors"], "--dask is not allowed with --engine actors; it must be vectorized"),
-        (["--engine", "vectorized", "--set", "mechanism.kind=none"], "--dask is not allowed with none"),
-        (["--engine", "vectorized", "--set", "clusters.method=kmeans"], 'clusters.method = "kmeans" is not allowed'),
-        (["--engine", "vectorized", "--dask", "nowhere"], "--dask nowhere: not an address"),
+        (["crowd.toml"], "--dask is not allowed with --engine actors; it must be vectorized"),
+        (["crowd.toml", *ARRAYS, "--set", "mechanism.kind=none"], "--dask is not allowed with none"),
+        (["crowd.toml", *ARRAYS, "--set", "clusters.method=kmeans"], 'clusters.method = "kmeans" is not allowed'),
+        (["crowd.toml", *ARRAYS, "--dask", "nowhere"], "--dask nowhere: not an address"),
+        (["eavesdropper", *ARRAYS], "--dask is not allowed with adversaries"),
     ],
 )
 def test_what_cannot_be_split_is_refused_in_a_line(
-    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], words: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "crowd.toml").write_text(CROWD)
-    out = tmp_path / "runs" / "one"
-    status = main(["run", str(tmp_path / "crowd.toml"), "--out", str(out), "--dask", "127.0.0.1:1", *arguments])
-    err = capsys.readouterr().err
-    assert status == 2
-    assert words in err
-    assert err.count("\n") == 1
-    assert not out.parent.exists()
-
-
-def test_adversaries_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "eavesdropper", "--engine", "vectorized", "--dask", "127.0.0.1:1"]) == 2
-    assert "--dask is not allowed with adversaries" in capsys.readouterr().err
+    assert words in refused("run", "--dask", "127.0.0.1:1", *arguments)
+    assert [path.name for path in tmp_path.iterdir()] == ["crowd.toml"]

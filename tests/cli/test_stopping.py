@@ -64,13 +64,6 @@ def test_the_present_folder_can_be_the_run_folder_if_it_is_empty(
     assert (tmp_path / "here" / "summary.json").exists()
 
 
-def test_limits_that_an_honest_message_could_run_into_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "quickstart", "--set", "network.latency=10", "--set", "network.round_limit=40"]) == 2
-    assert "network.round_limit = 40 is not allowed; it must be above 40" in capsys.readouterr().err
-    assert main(["run", "quickstart", "--set", "network.jitter=10", "--set", "network.hello_limit=1"]) == 2
-    assert "network.hello_limit" in capsys.readouterr().err
-
-
 def test_an_interrupt_that_no_command_deals_with_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

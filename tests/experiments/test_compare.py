@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.compare import (
     AS_PRINTED,
@@ -29,6 +29,9 @@ from p2p_labeldp.privacy import View
 from p2p_labeldp.reporting.comparison import Panel, caption, curve_label, draw_panel
 from p2p_labeldp.reporting.styles import LEAST_CONTRAST, PAPER, contrast, kinds, style_of
 from p2p_labeldp.scenario import MECHANISMS, parse_scenario
+
+Command = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 
 TEXT = """
 [data]
@@ -125,9 +128,8 @@ def test_a_wrong_mechanism_is_refused(text: str, words: str) -> None:
 
 
 def test_a_missing_extra_is_said_before_anything_is_computed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     original = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "dp_accounting" else original(name, *rest)
@@ -137,8 +139,7 @@ def test_a_missing_extra_is_said_before_anything_is_computed(
         ["sweep", "quickstart", "--vary", "mechanism.kind=dp_sgd", "--set", "mechanism.epsilon=1", "--seeds", "1"],
         ["run", "quickstart", "--set", "mechanism.kind=dp_sgd", "--set", "mechanism.epsilon=1"],
     ):
-        assert main(command) == 2
-        assert "dp_sgd needs dp_accounting: pip install 'p2p-labeldp[accounting]'" in capsys.readouterr().err
+        assert "dp_sgd needs dp_accounting: pip install 'p2p-labeldp[accounting]'" in refused(*command)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -149,14 +150,11 @@ def make_csv(path: Path, rows: int) -> None:
     path.write_text("\n".join(["a,b,answer", *lines]) + "\n")
 
 
-def test_a_preview_works_on_few_rows_of_a_csv_file_and_says_what_it_cut(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_preview_works_on_few_rows_of_a_csv_file_and_says_what_it_cut(command: Command, tmp_path: Path) -> None:
     make_csv(tmp_path / "few.csv", 250)
     options = ["--quick", "--workers", "1", "--mechanisms", "uniform_rr cluster_rr"]
-    assert main(["compare", "few.csv", "--label", "answer", *options]) == 0
-    shown = capsys.readouterr().out
+    status, shown, _ = command("compare", "few.csv", "--label", "answer", *options)
+    assert status == 0
     assert "few.csv" not in shown
     assert "(preview: 2 trials, 3 epsilons): 200 users to learn from; non-private accuracy" in shown
     folder = tmp_path / "runs" / "few-compare-quick"
@@ -168,26 +166,20 @@ def test_a_preview_works_on_few_rows_of_a_csv_file_and_says_what_it_cut(
     assert {row["clusters.count"] for row in rows} == {"", "3", "10"}
 
 
-def test_a_preview_of_many_rows_takes_some_of_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_preview_of_many_rows_takes_some_of_them(command: Command, tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text('[data]\nname = "synthetic"\nusers = 6000\n[clusters]\ncount = 40\n')
     options = ["--quick", "--workers", "1", "--trials", "1", "--epsilons", "1", "--mechanisms", "cluster_rr"]
-    assert main(["compare", "many.toml", *options]) == 0
-    assert "preview: 5,000 of 6,000 users, 30 of 40 clusters, 1 trial, 1 epsilon" in capsys.readouterr().out
+    shown = command("compare", "many.toml", *options)[1]
+    assert "preview: 5,000 of 6,000 users, 30 of 40 clusters, 1 trial, 1 epsilon" in shown
 
 
-def test_varied_clusters_are_one_curve_for_each_epsilon(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_varied_clusters_are_one_curve_for_each_epsilon(command: Command, tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "base.toml").write_text(TEXT)
     varied = ["--vary", "clusters", "--counts", "8,2", "--epsilons", "1,2", "--mechanisms", "cluster_rr"]
-    assert main(["compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--no-report", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["points"]
+    shown = command("compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--no-report", "--json")[1]
+    found = json.loads(shown)["points"]
     assert [(point["clusters"], point["epsilon"]) for point in found] == [(8, 1), (8, 2), (2, 1), (2, 2)]
     panel = Panel("synthetic", [point_of(point) for point in found], "clusters")
     axes = Figure().subplots()
@@ -240,22 +232,6 @@ def test_the_model_view_counts_where_the_learner_is_trusted(whole: Sweep) -> Non
 
 
 @pytest.mark.parametrize(
-    ("label", "words"),
-    [("gone", "data.label_column is 'gone', but few.csv has the columns"), ("a", "so that it is continuous")],
-)
-def test_a_label_that_is_none_is_answered_in_one_line(
-    label: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make_csv(tmp_path / "few.csv", 250)
-    assert main(["compare", "few.csv", "--label", label, "--epsilons", "1"]) == 2
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err.count("\n")) == ("", 1)
-    assert words in captured.err
-    assert [path.name for path in tmp_path.iterdir()] == ["few.csv"]
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["compare"], "a scenario or --dataset"),
@@ -276,19 +252,13 @@ def test_a_label_that_is_none_is_answered_in_one_line(
         (["compare", "--dataset", "digits", "--set", "mechanism.rounds=2"], "mechanism.rounds"),
         (["compare", "--dataset", "digits", "--workers", "1", "--dask", "x:1"], "--dask"),
         (["compare", "gone.csv", "--label", "x"], "gone.csv"),
+        (["compare", "few.csv", "--label", "gone"], "data.label_column is 'gone', but few.csv has the columns"),
+        (["compare", "few.csv", "--label", "a"], "so that it is continuous"),
     ],
 )
 def test_a_wrong_request_is_answered_in_one_line(
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], words: str, refused: Refused, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert words in captured.err
-    assert list(tmp_path.iterdir()) == []
+    make_csv(tmp_path / "few.csv", 250)
+    assert words in refused(*arguments)
+    assert [path.name for path in tmp_path.iterdir()] == ["few.csv"]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.experiments.sweeps import read_sweep
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Guarantee, Parameters, View, account, together
 from p2p_labeldp.runs.guarantees import Circumstances, guarantees
@@ -23,28 +18,6 @@ def test_epsilons_and_deltas_of_several_releases_add_up() -> None:
     assert together([(1.0, 0.7), (1.0, 0.7)]) == (2.0, 1.0)
     ten = Guarantee(epsilon=0.25, delta=1e-5, view=View.LEARNER, method="exact").repeated(10)
     assert (ten.epsilon, ten.delta, ten.method) == (2.5, pytest.approx(1e-4), "upper_bound")
-
-
-def test_a_sweep_states_what_all_its_runs_would_cost_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["sweep", "quickstart", "--vary", "mechanism.alpha=0.1,0.2", "--seeds", "2", "--engine", "vectorized"]
-    words += [
-        "--set",
-        "privacy.delta=1e-4",
-        "--workers",
-        "1",
-        "--no-report",
-        "--out",
-        str(tmp_path / "sweep"),
-        "--json",
-    ]
-    assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)["all_runs"]
-    rows = read_sweep(tmp_path / "sweep").rows
-    assert told["runs"] == len(rows) == 4
-    assert told["epsilon"] == pytest.approx(sum(row["epsilon.learner"] for row in rows))
-    assert told["delta"] == pytest.approx(4e-4)
 
 
 def test_a_coalition_without_colluders_is_the_learner_at_every_delta() -> None:
