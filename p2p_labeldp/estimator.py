@@ -31,21 +31,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from p2p_labeldp.arrays import Doubles, Labels, Matrix
 from p2p_labeldp.data.clusters import given_clusters, kmeans_clusters
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning import Reports, SoftmaxModel, learn, learned_prior, model_of, targets_of
-from p2p_labeldp.learning.softmax import Doubles, Matrix
-from p2p_labeldp.learning.weighted import all_labels, fit_weighted, only_label
+from p2p_labeldp.learning.weighted import all_labels, certain, fit_weighted
 from p2p_labeldp.mechanisms import Plan, make_coins, make_plan, mechanism_of, randomness_of
 from p2p_labeldp.privacy import Guarantee, Parameters, View
 from p2p_labeldp.runs.guarantees import Circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.results import reports_of
 from p2p_labeldp.scenario import MECHANISMS, SECTIONS, Coins, Learner
 from p2p_labeldp.streams import Purpose
-
-Codes = NDArray[np.int64]
 
 # The default clustering: at most so many clusters, so many examples in each on average.
 _MOST_CLUSTERS, _MEAN_SIZE = 100, 50
@@ -103,7 +101,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     classes_: NDArray[Any]
     privacy_: Guarantee
     plan_: Plan | None
-    clusters_: Codes | None
+    clusters_: Labels | None
     estimator_: Any
 
     def __init__(
@@ -169,7 +167,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             epsilon=0.0, delta=0.0, view="learner", method="exact", reason="there is a single class, which is public"
         )
 
-    def _release(self, features: Matrix, codes: Codes, coins: Coins) -> None:
+    def _release(self, features: Matrix, codes: Labels, coins: Coins) -> None:
         clusters = self._cluster(features, coins.seed)
         plan, delta = self._plan(np.bincount(clusters))
         if isinstance(self.estimator, str):
@@ -180,7 +178,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         drawn = make_coins(coins.source, coins.seed)
         settings = self._settings()
 
-        def prior_of(users: Codes, labels: Codes) -> Doubles:
+        def prior_of(users: Labels, labels: Labels) -> Doubles:
             return learned_prior(plan, settings, features, users, labels)
 
         outcome = run_vectorized(population, plan, drawn, randomness_of(coins, Purpose.CURATOR), prior_of)
@@ -212,7 +210,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
         return plan, delta
 
-    def _cluster(self, features: Matrix, seed: int) -> Codes:
+    def _cluster(self, features: Matrix, seed: int) -> Labels:
         if self.clusterer is None or isinstance(self.clusterer, int | np.integer):
             usual = min(_MOST_CLUSTERS, max(1, len(features) // _MEAN_SIZE))
             count = usual if self.clusterer is None else int(self.clusterer)
@@ -238,9 +236,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         estimator = clone(self.estimator)
         _seed_unseeded(estimator, np.random.default_rng([coins.seed, 1]))
         fitted = fit_weighted(estimator, features[found.users], found.targets, found.weights)
-        if fitted is None:
-            return SoftmaxModel.of_one_label(only_label(found.targets), labels, features.shape[1])
-        return fitted
+        return certain(found.targets, features) if fitted is None else fitted
 
     def _settings(self) -> Learner:
         model = self.estimator if isinstance(self.estimator, str) else "softmax"

@@ -25,7 +25,8 @@ normal variate; the guarantee is that of real arithmetic.
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, as_chances
+from p2p_labeldp.arrays import Doubles, Matrix
+from p2p_labeldp.learning.softmax import SoftmaxModel, as_chances
 from p2p_labeldp.mechanisms.coins import Randomness
 from p2p_labeldp.mechanisms.dp_sgd import Steps
 from p2p_labeldp.threads import one_thread

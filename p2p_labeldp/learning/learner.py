@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_labeldp.arrays import Labels
+from p2p_labeldp.arrays import Doubles, Labels, Matrix
 from p2p_labeldp.learning.model import Model
 from p2p_labeldp.learning.models import model_of
 from p2p_labeldp.learning.robust import trimmed_reports
-from p2p_labeldp.learning.softmax import Doubles, Matrix, fit_softmax
+from p2p_labeldp.learning.softmax import fit_softmax
 from p2p_labeldp.learning.targets import one_hot, pooled_reports, positive_part, undrawn, unflip
 from p2p_labeldp.mechanisms import Plan, Randomness
 from p2p_labeldp.mechanisms.plan import Stages

@@ -14,9 +14,8 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from p2p_labeldp.arrays import Labels
+from p2p_labeldp.arrays import Doubles, Labels, Matrix
 from p2p_labeldp.learning.model import Model
-from p2p_labeldp.learning.softmax import Doubles, Matrix
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.arrays import Labels
-from p2p_labeldp.learning.softmax import Doubles, Matrix
+from p2p_labeldp.arrays import Doubles, Labels, Matrix
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
 
 Arrays = Mapping[str, NDArray[Any]]
+Axes = tuple[str, ...]
+"""An array's type, then its axes: those of one name are as long as each other, be it in other arrays."""
 
 
 class Model(Protocol):
@@ -26,7 +27,6 @@ class Model(Protocol):
 
     def predict(self, features: Matrix) -> Labels: ...
     def predict_proba(self, features: Matrix) -> Doubles: ...
-    def accuracy(self, features: Matrix, labels: Labels) -> float: ...
 
 
 class Probabilities:
@@ -39,9 +39,6 @@ class Probabilities:
         """The most probable label, the lowest one of equals."""
         best: Labels = self.predict_proba(features).argmax(axis=1).astype(np.int64)
         return best
-
-    def accuracy(self, features: Matrix, labels: Labels) -> float:
-        return float((self.predict(features) == labels).mean())
 
 
 class Fit(Protocol):
@@ -60,6 +57,26 @@ class Storage:
     to_arrays: Callable[[Any], dict[str, NDArray[Any]]]
     from_arrays: Callable[[Arrays, int, int], Model]
     """Of arrays, the number of labels and of features; ValueError or KeyError where they do not fit each other."""
+
+    @classmethod
+    def of_fields(cls, model: type, layout: Mapping[str, Axes], check: Callable[[Any, int], None]) -> Storage:
+        """Of a model whose fields are arrays. ``check`` gets it and the number of features, and raises
+        ValueError where the values are none of a model."""
+
+        def from_arrays(arrays: Arrays, labels: int, features: int) -> Model:
+            lengths = {"labels": labels, "features": features}
+            for name, (dtype, *axes) in layout.items():
+                array = arrays[name]
+                fits = array.dtype == dtype and array.ndim == len(axes)
+                for axis, length in zip(axes, array.shape, strict=False):
+                    fits = fits and lengths.setdefault(axis, length) == length
+                if not fits:
+                    raise ValueError(f"{name}, {array.dtype} of shape {array.shape}, does not fit the schema")
+            found: Model = model(**{name: arrays[name] for name in layout})
+            check(found, features)
+            return found
+
+        return cls(model, lambda found: {name: getattr(found, name) for name in layout}, from_arrays)
 
 
 @dataclass(frozen=True)

@@ -27,18 +27,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Doubles, Matrix
 from p2p_labeldp.data.clusters import weighted_sums
-from p2p_labeldp.learning.targets import Targets
 from p2p_labeldp.threads import one_thread
-
-Doubles = NDArray[np.float64]
 
 _STRENGTHS = 10.0 ** np.arange(-5, 3)  # of the ridge, times the features' largest variance
 
 
 def trimmed_reports(
-    targets: Targets, weights: Doubles, clusters: NDArray[np.integer], features: NDArray[np.floating], robust: float
-) -> Targets:
+    targets: Doubles, weights: Doubles, clusters: NDArray[np.integer], features: Matrix, robust: float
+) -> Doubles:
     """The same reports with the shares of outlying clusters cut back; rows still sum to 1.
 
     ``targets`` are shares of labels, none negative: flips are undone afterwards. ``weights`` are what each row counts.

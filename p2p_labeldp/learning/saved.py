@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from p2p_labeldp.arrays import Doubles, Matrix
 from p2p_labeldp.data.rows import Named, read_rows
 from p2p_labeldp.data.tabular import Outside, encode
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.model_file import FILE, StoredModel, read_model
-from p2p_labeldp.learning.softmax import Doubles, Matrix
 
 _MANIFEST, _CARD = "manifest.json", "model-card.md"
 
@@ -135,7 +135,7 @@ def predicted(model: SavedModel, path: Path) -> tuple[NDArray[Any], Doubles, flo
     rows = read_rows(path, model.schema, Named(model.stored.label_column), use="new")
     chances = model.stored.model.predict_proba(rows.features)
     best = model.stored.model.predict(rows.features)
-    accuracy = None if rows.labels is None else model.stored.model.accuracy(rows.features, rows.labels)
+    accuracy = None if rows.labels is None else float((best == rows.labels).mean())
     return model.classes_[best], chances, accuracy
 
 

@@ -23,11 +23,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Doubles, Matrix
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.threads import one_thread
-
-Doubles = NDArray[np.float64]
-Matrix = NDArray[np.floating]
 
 # About 3 MB of float32: the block fits a level-2 or level-3 cache, and numpy's overhead per call stays small.
 _BLOCK_ENTRIES = 800_000
@@ -64,11 +62,6 @@ class SoftmaxModel:
         """The most probable label, the lowest one of equals."""
         best: NDArray[np.int64] = self._logits(features).argmax(axis=1).astype(np.int64)
         return best
-
-    def accuracy(self, features: Matrix, labels: NDArray[np.int64]) -> float:
-        if not len(labels):
-            raise ValueError("accuracy needs at least one example")
-        return float((self.predict(features) == labels).mean())
 
     def _logits(self, features: Matrix) -> Doubles:
         with one_thread():

@@ -10,12 +10,11 @@ give. Entries sum to 1 and some are negative. alpha is public, so this costs no 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Doubles, Labels
 from p2p_labeldp.errors import RequestError
 
-Targets = NDArray[np.float64]
 
-
-def one_hot(labels: NDArray[np.integer], label_count: int) -> Targets:
+def one_hot(labels: NDArray[np.integer], label_count: int) -> Doubles:
     """One row per label, 1 at the label and 0 elsewhere."""
     if len(labels) and not (labels.min() >= 0 and labels.max() < label_count):
         raise ValueError(f"labels must lie in 0..{label_count - 1}")
@@ -24,7 +23,7 @@ def one_hot(labels: NDArray[np.integer], label_count: int) -> Targets:
     return rows
 
 
-def unflip(targets: Targets, alpha: float) -> Targets:
+def unflip(targets: Doubles, alpha: float) -> Doubles:
     """Rows that sum to 1, with the bias of flips at ``alpha`` undone."""
     label_count = targets.shape[1]
     if label_count == 1:
@@ -35,30 +34,28 @@ def unflip(targets: Targets, alpha: float) -> Targets:
             f"learner.correct_flips cannot undo mechanism.alpha = {alpha:g}: with {label_count} labels such "
             f"a flip leaves nothing of the label (any other alpha works)"
         )
-    corrected: Targets = (targets - beta / label_count) / (1 - beta)
+    corrected: Doubles = (targets - beta / label_count) / (1 - beta)
     return corrected
 
 
-def undrawn(targets: Targets, shares: Targets, beta: float) -> Targets:
+def undrawn(targets: Doubles, shares: Doubles, beta: float) -> Doubles:
     """Rows that sum to 1, with a share ``beta`` of the drawing from ``shares`` undone: (target - beta q) / (1 - beta).
 
     The drawing's matrix is (1-beta) I + beta q 1^T and, since 1^T q = 1, its inverse (I - beta q 1^T) / (1 - beta).
     """
-    corrected: Targets = (targets - beta * shares) / (1 - beta)
+    corrected: Doubles = (targets - beta * shares) / (1 - beta)
     return corrected
 
 
-def positive_part(targets: Targets) -> Targets:
+def positive_part(targets: Doubles) -> Doubles:
     """Rows that sum to 1 without their negative entries, and so again; a row of nothing stays one."""
     positive = np.maximum(targets, 0.0)
     total = positive.sum(axis=1, keepdims=True)
-    shares: Targets = positive / np.where(total > 0, total, 1.0)
+    shares: Doubles = positive / np.where(total > 0, total, 1.0)
     return shares
 
 
-def pooled_reports(
-    users: NDArray[np.int64], labels: NDArray[np.int64], label_count: int
-) -> tuple[NDArray[np.int64], Targets, NDArray[np.float64]]:
+def pooled_reports(users: Labels, labels: Labels, label_count: int) -> tuple[Labels, Doubles, Doubles]:
     """Several rounds' reports as one row per user: ids in ascending order, shares of labels, report counts.
 
     Fitting the shares with the counts as ``sample_weight`` is fitting every report by itself, since

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import has_fit_parameter
 
-from p2p_labeldp.arrays import Labels
+from p2p_labeldp.arrays import Doubles, Labels, Matrix
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.learning.softmax import Doubles, Matrix
+from p2p_labeldp.learning.softmax import SoftmaxModel
 from p2p_labeldp.learning.targets import positive_part
+from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.threads import one_thread
 
 
@@ -32,7 +33,7 @@ def weighted_rows(targets: Doubles) -> tuple[Labels, Labels, Doubles]:
 
 
 def fit_weighted(classifier: Any, features: Matrix, targets: Doubles, weights: Doubles | None) -> Any:
-    """The classifier, fitted; None where one label is all there is, which most classifiers refuse.
+    """The classifier, fitted; None where one label is all there is, which most classifiers refuse: see ``certain``.
 
     On one thread, so that the model does not depend on the machine's number of cores.
     """
@@ -67,6 +68,12 @@ def all_labels(chances: Doubles, known: NDArray[np.integer], labels: int) -> Dou
     return found
 
 
-def only_label(targets: Doubles) -> int:
-    """The one label that all targets name."""
-    return int(weighted_rows(targets)[1][0])
+def certain(targets: Doubles, features: Matrix) -> SoftmaxModel:
+    """The model where all targets name one label."""
+    only = int(weighted_rows(targets)[1][0])
+    return SoftmaxModel.of_one_label(only, targets.shape[1], features.shape[1])
+
+
+def seed_of(randomness: Randomness) -> int:
+    """For a classifier that makes its own randomness from a seed."""
+    return int(randomness.integers(np.array([2**31]))[0])

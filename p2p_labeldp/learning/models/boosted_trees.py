@@ -9,15 +9,15 @@ leaves, ``learner.max_iterations`` the number of trees for each label.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from p2p_labeldp.learning.model import Arrays, LearnerModel, Probabilities, Storage
-from p2p_labeldp.learning.softmax import Doubles, Matrix, as_chances
-from p2p_labeldp.learning.weighted import fit_weighted, only_label
+from p2p_labeldp.arrays import Doubles, Matrix
+from p2p_labeldp.learning.model import LearnerModel, Model, Probabilities, Storage
+from p2p_labeldp.learning.softmax import as_chances
+from p2p_labeldp.learning.weighted import certain, fit_weighted, seed_of
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
 
@@ -65,20 +65,18 @@ class TreesModel(Probabilities):
 
 def fit(
     settings: Settings, features: Matrix, targets: Doubles, weights: Doubles | None, randomness: Randomness
-) -> TreesModel:
-    seed = int(randomness.integers(np.array([2**31]))[0])
+) -> Model:
     classifier = HistGradientBoostingClassifier(
         max_iter=settings.max_iterations,
         l2_regularization=settings.l2,
         max_bins=_MOST_BINS,
         early_stopping=False,  # rows of one example would stand on both sides of its split
-        random_state=seed,
+        random_state=seed_of(randomness),
     )
     found = fit_weighted(classifier, features, targets, weights)
-    baseline = np.full(targets.shape[1], _NEVER)
     if found is None:
-        baseline[only_label(targets)] = 0.0
-        return _joined(baseline, [], [])
+        return certain(targets, features)
+    baseline = np.full(targets.shape[1], _NEVER)
     known = found.classes_
     start = np.ravel(found._baseline_prediction)
     if len(known) == 2:  # one score: the logit of the second label
@@ -87,22 +85,15 @@ def fit(
     else:
         baseline[known] = start
     trees = [(tree.nodes, label) for trees in found._predictors for tree, label in zip(trees, known, strict=True)]
-    return _joined(baseline, [nodes for nodes, _ in trees], [int(label) for _, label in trees])
-
-
-def _joined(baseline: Doubles, trees: list[NDArray[Any]], labels: list[int]) -> TreesModel:
-    sizes = np.array([len(nodes) for nodes in trees], dtype=np.int64)
+    sizes = np.array([len(nodes) for nodes, _ in trees], dtype=np.int64)
     roots = np.cumsum(sizes) - sizes
-    nodes = np.concatenate(trees) if trees else None
-    if nodes is None:
-        empty = np.empty(0, dtype=np.int64)
-        return TreesModel(baseline, empty, empty, empty, np.empty(0), empty, empty, np.empty(0))
+    nodes = np.concatenate([nodes for nodes, _ in trees])
     own, first = np.arange(len(nodes)), np.repeat(roots, sizes)
     leaf = nodes["is_leaf"].astype(np.bool_)
     return TreesModel(
         baseline,
         roots,
-        np.array(labels, dtype=np.int64),
+        np.array([label for _, label in trees], dtype=np.int64),
         np.where(leaf, 0, nodes["feature_idx"]).astype(np.int64),
         np.where(leaf, 0.0, nodes["num_threshold"]),
         np.where(leaf, own, nodes["left"].astype(np.int64) + first),
@@ -111,22 +102,11 @@ def _joined(baseline: Doubles, trees: list[NDArray[Any]], labels: list[int]) -> 
     )
 
 
-_WHOLE = ("roots", "label", "feature", "left", "right")
-_REAL = ("baseline", "threshold", "value")
-
-
-def from_arrays(arrays: Arrays, labels: int, features: int) -> TreesModel:
-    for names, dtype in ((_WHOLE, np.int64), (_REAL, np.float64)):
-        for name in names:
-            if arrays[name].dtype != dtype or arrays[name].ndim != 1:
-                raise ValueError(f"{name} is no row of {np.dtype(dtype).name}")
-    model = TreesModel(**{name: arrays[name] for name in (*_REAL, *_WHOLE)})
-    nodes = len(model.value)
-    if len(model.baseline) != labels or not (model.baseline < np.inf).all() or not np.isfinite(model.baseline).any():
+def check(model: TreesModel, features: int) -> None:
+    if not (model.baseline < np.inf).all() or not np.isfinite(model.baseline).any():
         raise ValueError("the baseline does not fit the schema")
-    if any(len(arrays[name]) != nodes for name in ("feature", "threshold", "left", "right")):
-        raise ValueError("nodes are incomplete")
-    if len(model.roots) != len(model.label) or not _within(model.roots, nodes) or not _within(model.label, labels):
+    nodes = len(model.value)
+    if not _within(model.roots, nodes) or not _within(model.label, len(model.baseline)):
         raise ValueError("a tree begins nowhere, or is no label's")
     # Later nodes or, both, the node itself: so that every way ends.
     own = np.arange(nodes)
@@ -136,15 +116,21 @@ def from_arrays(arrays: Arrays, labels: int, features: int) -> TreesModel:
         raise ValueError("a node leads nowhere, or back")
     if not _within(model.feature, features) or not np.isfinite(model.value).all() or np.isnan(model.threshold).any():
         raise ValueError("a node asks for a feature that there is not")
-    return model
 
 
 def _within(numbers: NDArray[np.int64], count: int) -> bool:
     return bool(((numbers >= 0) & (numbers < count)).all())
 
 
-def to_arrays(model: TreesModel) -> dict[str, NDArray[Any]]:
-    return {name: getattr(model, name) for name in (*_REAL, *_WHOLE)}
+LAYOUT = {
+    "baseline": ("float64", "labels"),
+    "threshold": ("float64", "nodes"),
+    "value": ("float64", "nodes"),
+    "roots": ("int64", "trees"),
+    "label": ("int64", "trees"),
+    "feature": ("int64", "nodes"),
+    "left": ("int64", "nodes"),
+    "right": ("int64", "nodes"),
+}
 
-
-MODEL = LearnerModel("gradient-boosted trees", fit, Storage(TreesModel, to_arrays, from_arrays))
+MODEL = LearnerModel("gradient-boosted trees", fit, Storage.of_fields(TreesModel, LAYOUT, check))

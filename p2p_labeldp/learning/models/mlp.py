@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.neural_network import MLPClassifier
 
-from p2p_labeldp.learning.model import Arrays, LearnerModel, Probabilities, Storage
-from p2p_labeldp.learning.softmax import Doubles, Matrix, as_chances
-from p2p_labeldp.learning.weighted import fit_weighted, only_label
+from p2p_labeldp.arrays import Doubles, Matrix
+from p2p_labeldp.learning.model import LearnerModel, Model, Probabilities, Storage
+from p2p_labeldp.learning.softmax import as_chances
+from p2p_labeldp.learning.weighted import certain, fit_weighted, seed_of
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
 from p2p_labeldp.threads import one_thread
@@ -40,15 +41,15 @@ class MlpModel(Probabilities):
 
 def fit(
     settings: Settings, features: Matrix, targets: Doubles, weights: Doubles | None, randomness: Randomness
-) -> MlpModel:
+) -> Model:
     labels = targets.shape[1]
-    seed = int(randomness.integers(np.array([2**31]))[0])
-    classifier = MLPClassifier((HIDDEN,), alpha=settings.l2, max_iter=settings.max_iterations, random_state=seed)
+    classifier = MLPClassifier(
+        (HIDDEN,), alpha=settings.l2, max_iter=settings.max_iterations, random_state=seed_of(randomness)
+    )
     found = fit_weighted(classifier, features, targets, weights)
-    output, bias = np.zeros((HIDDEN, labels)), np.full(labels, _NEVER)
     if found is None:
-        bias[only_label(targets)] = 0.0
-        return MlpModel(np.zeros((features.shape[1], HIDDEN)), np.zeros(HIDDEN), output, bias)
+        return certain(targets, features)
+    output, bias = np.zeros((HIDDEN, labels)), np.full(labels, _NEVER)
     known = found.classes_
     hidden, last = (layer.astype(np.float64) for layer in found.coefs_)
     hidden_bias, last_bias = (layer.astype(np.float64) for layer in found.intercepts_)
@@ -59,23 +60,19 @@ def fit(
     return MlpModel(hidden, hidden_bias, output, bias)
 
 
-def from_arrays(arrays: Arrays, labels: int, features: int) -> MlpModel:
-    names = ("hidden", "hidden_bias", "output", "output_bias")
-    hidden, hidden_bias, output, bias = (arrays[name] for name in names)
-    width = hidden.shape[1] if hidden.ndim == 2 else 0
-    shapes = ((features, width), (width,), (width, labels), (labels,))
-    for name, shape in zip(names, shapes, strict=True):
-        if arrays[name].dtype != np.float64 or arrays[name].shape != shape:
-            raise ValueError(f"{name} of shape {arrays[name].shape} does not fit the schema")
-    if not all(np.isfinite(arrays[name]).all() for name in names[:3]) or not (bias < np.inf).all():
+def check(model: MlpModel, features: int) -> None:
+    finite = all(np.isfinite(weights).all() for weights in (model.hidden, model.hidden_bias, model.output))
+    if not finite or not (model.output_bias < np.inf).all():
         raise ValueError("a weight is not a number")
-    if not np.isfinite(bias).any():
+    if not np.isfinite(model.output_bias).any():
         raise ValueError("no label is possible")
-    return MlpModel(hidden, hidden_bias, output, bias)
 
 
-def to_arrays(model: MlpModel) -> dict[str, Doubles]:
-    return {name: getattr(model, name) for name in ("hidden", "hidden_bias", "output", "output_bias")}
+LAYOUT = {
+    "hidden": ("float64", "features", "hidden"),
+    "hidden_bias": ("float64", "hidden"),
+    "output": ("float64", "hidden", "labels"),
+    "output_bias": ("float64", "labels"),
+}
 
-
-MODEL = LearnerModel("a neural network", fit, Storage(MlpModel, to_arrays, from_arrays))
+MODEL = LearnerModel("a neural network", fit, Storage.of_fields(MlpModel, LAYOUT, check))

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.arrays import Doubles, Matrix
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.learning.model import LearnerModel, Model, Probabilities
-from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel
-from p2p_labeldp.learning.weighted import all_labels, fit_weighted, only_label, require_weights
+from p2p_labeldp.learning.weighted import all_labels, certain, fit_weighted, require_weights, seed_of
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import MODELS
 from p2p_labeldp.scenario import Learner as Settings
@@ -64,10 +64,8 @@ def named_model(name: str) -> LearnerModel:
     ) -> Model:
         fresh = found()
         if "random_state" in fresh.get_params():
-            fresh.set_params(random_state=int(randomness.integers(np.array([2**31]))[0]))
+            fresh.set_params(random_state=seed_of(randomness))
         fitted = fit_weighted(fresh, features, targets, weights)
-        if fitted is None:
-            return SoftmaxModel.of_one_label(only_label(targets), targets.shape[1], features.shape[1])
-        return NamedModel(fitted, targets.shape[1])
+        return certain(targets, features) if fitted is None else NamedModel(fitted, targets.shape[1])
 
     return LearnerModel(f"scikit-learn's {name}", fit)

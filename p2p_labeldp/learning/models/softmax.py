@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from p2p_labeldp.learning.model import Arrays, LearnerModel, Storage
-from p2p_labeldp.learning.softmax import Doubles, Matrix, SoftmaxModel, fit_softmax
+from p2p_labeldp.arrays import Doubles, Matrix
+from p2p_labeldp.learning.model import LearnerModel, Storage
+from p2p_labeldp.learning.softmax import SoftmaxModel, fit_softmax
 from p2p_labeldp.mechanisms import Randomness
 from p2p_labeldp.scenario import Learner as Settings
 
@@ -16,19 +17,11 @@ def fit(
     return fit_softmax(features, targets, settings.l2, settings.max_iterations, weights)
 
 
-def from_arrays(arrays: Arrays, labels: int, features: int) -> SoftmaxModel:
-    weights, bias = arrays["weights"], arrays["bias"]
-    if weights.dtype != np.float64 or weights.shape != (labels, features):
-        raise ValueError(f"weights of shape {weights.shape} do not fit the schema")
-    if bias.dtype != np.float64 or bias.shape != (labels,):
-        raise ValueError(f"a bias of shape {bias.shape} does not fit the schema")
-    if not np.isfinite(weights).all() or np.isnan(bias).any():
+def check(model: SoftmaxModel, features: int) -> None:
+    if not np.isfinite(model.weights).all() or np.isnan(model.bias).any():
         raise ValueError("a weight is not a number")
-    return SoftmaxModel(weights, bias)
 
 
-MODEL = LearnerModel(
-    "a softmax regression",
-    fit,
-    Storage(SoftmaxModel, lambda model: {"weights": model.weights, "bias": model.bias}, from_arrays),
-)
+LAYOUT = {"weights": ("float64", "labels", "features"), "bias": ("float64", "labels")}
+
+MODEL = LearnerModel("a softmax regression", fit, Storage.of_fields(SoftmaxModel, LAYOUT, check))
