@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.attacks import LIKELIHOOD_RATIO, Attack, Scores
 from p2p_labeldp.adversaries.bounds import Bounds
-from p2p_labeldp.adversaries.evidence import evidence_of
+from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.errors import RequestError
 
@@ -178,13 +178,14 @@ def reconstruct(view: View, true_labels: NDArray[np.integer], attack: Attack = L
     """
     labels = view.parameters.labels
     right = guessed = users = 0
-    for roster in view.clusters.values():
+    for cluster, roster in view.clusters.items():
+        inside = view.within(cluster)
         common = np.bincount([view.background.get(user, labels) for user in roster], minlength=labels + 1)[:labels]
-        for user in roster:
+        for place, user in enumerate(roster):
             if user in view.members:
                 continue
             prior = np.log(1.0 + common - (np.arange(labels) == view.background.get(user, -1)))
-            evidence = evidence_of(view, user)
+            evidence = evidence_of_all(inside, place)
             scores = np.array([attack.score(evidence, (0, label))[0] if label else 0.0 for label in range(labels)])
             named = scores + prior if attack.weighs else scores + 1e-9 * prior
             users += 1

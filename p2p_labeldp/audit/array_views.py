@@ -1,31 +1,35 @@
-"""Views from the arrays of the vectorized engine: what ``views`` takes from a trace, for everyone at once.
+"""Views of one cluster as arrays, which is what attacks count in.
 
-Many runs of one cluster become `ClusterViews`, so that a game of a hundred thousand trials takes a second. For the same
-seed they equal the views of the traces that actors leave.
+They come from the vectorized engine, many runs at once, so that a game of a hundred thousand trials takes a second; or
+from a trace, one run each (``views``). For the same seed the two are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.mixed_views import relays_of
-from p2p_labeldp.audit.sight import Scope, seen_in, sight_of
-from p2p_labeldp.audit.views import one_peer_each
+from p2p_labeldp.audit.sight import Scope, one_peer_each, seen_in, sight_of
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.exchange import BLOCK, Rosters, exchange
-from p2p_labeldp.mechanisms.mixing import secrets_of
+from p2p_labeldp.mechanisms.mixing import NONCE, Secret, Secrets, secrets_of
 from p2p_labeldp.privacy import RECORDS, Parameters, View
+from p2p_labeldp.protocol.depositor import Share
+from p2p_labeldp.protocol.sealing import TOKEN, Vault
+from p2p_labeldp.protocol.session import Session
 
-_UNSEEN = -1
+UNSEEN = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What is seen of an exchange, as arrays: axes are round and user; None what never is, -1 where nothing is."""
+    """What is seen of an exchange, as arrays: axes are round and user; None what never is, -1 where nothing is.
+
+    What is seen of a mixed exchange is said in ``views``; ``tied`` are the labels of which it is known whose they are.
+    """
 
     reports: NDArray[np.int32] | None
     asks: NDArray[np.int32] | None
@@ -36,14 +40,13 @@ class Seen:
     draws: NDArray[np.int32] | None = None
     opened: NDArray[np.int32] | None = None
     tied: NDArray[np.int32] | None = None
-    """Mixed exchange: as in ``mixed_views``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterViews(Seen):
     """One adversary's views of many runs of one cluster: all arrays have one axis more, the run, which is the first.
 
-    Users go by their places in the cluster. An attack on the arrays knows what an attack on the views knows.
+    Users go by their places in the cluster; whoever is in another one goes by its size.
     """
 
     adversary: str
@@ -52,9 +55,12 @@ class ClusterViews(Seen):
     background: dict[int, int]
     members: frozenset[int]
     runs: int
+    surplus: tuple[tuple[int, int, int, int], ...] = ()
+    """(run, round, answerer, label) of every answer to somebody who has another one, or is not seen to have asked."""
 
     @property
     def sees_the_wire(self) -> bool:
+        """Whether a user of whom no question is seen must have asked herself."""
         return seen_in(View(self.adversary), self.parameters.exchange).asks == "wire"
 
     def __len__(self) -> int:
@@ -158,15 +164,26 @@ def _relaying(
         return some, everyone
     large = np.flatnonzero(rosters.sizes >= max(1, parameters.minimum_size)).tolist()
     clusters = ((cluster, rosters.roster(cluster).tolist()) for cluster in large)
-    found = relays_of(secrets_of(coins), parameters.relays, round_, clusters)
-    for (_, cluster), relays in found.items():
+    for cluster, relays in _relays_of(secrets_of(coins), parameters.relays, round_, clusters):
         among = inside[list(relays)]
         some[rosters.roster(cluster)], everyone[rosters.roster(cluster)] = among.any(), among.all()
     return some, everyone
 
 
+def _relays_of(
+    secrets: Secrets, wanted: int, round_: int, clusters: Iterable[tuple[int, list[int]]]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Who relays in the first attempt of a seeded simulation, by cluster."""
+    vault = Vault()
+    for cluster, roster in clusters:
+        openings = {user: Share(0, secrets.of(Secret.MEMBER, round_, 0, user), vault).opening for user in roster}
+        session = Session("", round_, cluster, 0, wanted, TOKEN)
+        session.assume(openings, secrets.of(Secret.COORDINATOR, round_, cluster, 0)[:NONCE], bytes(32))
+        yield cluster, session.relays
+
+
 def _where(seen: NDArray[np.bool_], values: NDArray[np.integer]) -> NDArray[np.int32]:
-    return np.where(seen, values.astype(np.int32), np.int32(_UNSEEN))
+    return np.where(seen, values.astype(np.int32), np.int32(UNSEEN))
 
 
 def _own_coins(coins: Coins, round_: int, inside: NDArray[np.bool_]) -> NDArray[np.float64]:

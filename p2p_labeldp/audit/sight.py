@@ -5,7 +5,7 @@ A question to oneself goes through one's own mailbox: it is in the trace, for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal, NamedTuple
 
 from p2p_labeldp.errors import RequestError
@@ -81,3 +81,9 @@ def sight_of(adversary: str, members: Collection[int], exchange: str) -> Sight:
     if view in (View.PEER, View.RELAY) and not members:
         raise RequestError(f"the view {view} needs a member: the {view} herself")
     return seen_in(view, exchange)
+
+
+def one_peer_each(adversary: str, members: Collection[int], rosters: Mapping[int, tuple[int, ...]]) -> None:
+    """Two peers who put together what they know are a coalition."""
+    if adversary == "peer" and any(len(set(roster).intersection(members)) > 1 for roster in rosters.values()):
+        raise RequestError("the view peer takes one member of a cluster; several of them are a coalition")

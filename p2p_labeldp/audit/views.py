@@ -1,26 +1,31 @@
 """What one adversary knows of one run, and nothing else: a filter over its trace.
 
 An attack is a function of such a `View` and a victim. What is in it follows from ``sight``: which questions and answers
-are seen, which labels of the mixed exchange; and from the view's record: whether the reports are.
+are seen, which labels of the mixed exchange; and from the view's record: whether the reports are. What was sent counts
+as arrived, but for the reports of a recorded run: those are what the learner took.
 
-`view_of` filters a trace; ``array_views`` does the same to the arrays of the vectorized engine. What was sent counts as
-arrived, but for the reports of a recorded run: those are what the learner took.
+Of a mixed exchange whoever sees who sends to whom sees sealed packets of one size in whole batches: nothing of a label,
+beside the reports. A member knows her own noisy label and the label that was drawn for her. A relay opens the batch,
+whose order tells nothing where another relay is honest: it sees every noisy label of the cluster, and not whose it is.
+Only relays who all belong together know whose. What is in an opened packet no trace tells: noisy labels are worked out
+from the seed, as in the shuffled view.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_labeldp.audit.array_views import UNSEEN, ClusterViews
 from p2p_labeldp.audit.folder import RecordedRun
-from p2p_labeldp.audit.mixed_views import Seen, seen_of
 from p2p_labeldp.audit.rules import Broken, require_shape
-from p2p_labeldp.audit.sight import Scope, Sight, seen_in, sight_of
+from p2p_labeldp.audit.sight import Scope, Sight, one_peer_each, sight_of
 from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import Coins, SeededCoins
@@ -37,7 +42,6 @@ class View:
 
     adversary: str
     parameters: Parameters
-    users: int
     clusters: dict[int, tuple[int, ...]]
     """Public: who is in which cluster, user ids ascending."""
     background: dict[int, int]
@@ -59,19 +63,6 @@ class View:
     """Mixed exchange, per round: the noisy labels of clusters whose batch it opened, sorted as in the shuffled view.
     Where its users were all of the relays everyone's is among ``answers``, as if told by herself."""
 
-    @property
-    def sees_the_wire(self) -> bool:
-        """Whether a user of whom no question is seen must have asked herself."""
-        return seen_in(Name(self.adversary), self.parameters.exchange).asks == "wire"
-
-    def noisy_of(self, member: int, round_: int) -> int | None:
-        """What one of the adversary's own users deposited; None where her label or her coins are not known."""
-        coins = self.coins.get((member, 0 if self.parameters.noise == "sticky" else round_))
-        if coins is None or member not in self.background:
-            return None
-        true = np.array([self.background[member]])
-        return int(flip(true, np.array([coins]), self.parameters.alpha, self.parameters.labels)[0])
-
     def cluster_of(self, user: int) -> int:
         """The cluster that a user is in."""
         try:
@@ -79,36 +70,45 @@ class View:
         except KeyError:
             raise RequestError(f"user {user} is in no cluster of this run") from None
 
-    def answers_by(self, user: int, round_: int) -> list[tuple[int, tuple[int, ...]]]:
-        """(asker, labels) of every answer of hers that is seen."""
-        return self._answers_by_user[round_].get(user, [])
-
-    def within(self, cluster: int) -> View:
+    def within(self, cluster: int) -> ClusterViews:
         """What it says about one cluster, to someone whose own users are all in it."""
-        roster = self.clusters[cluster]
-        reports, asks, draws, opened = (
-            None if rounds is None else tuple({user: seen[user] for user in roster if user in seen} for seen in rounds)
-            for rounds in (self.reports, self.asks, self.draws, self.opened)
-        )
-        answers = self.answers and tuple(
-            {(user, asker): labels for user in roster for asker, labels in self.answers_by(user, round_)}
-            for round_ in range(len(self.answers))
-        )
-        members = self.members.intersection(roster)
-        keys = [(user, round_) for user in sorted(members) for round_ in range(self.parameters.rounds)]
-        return View(
+        roster, rounds = self.clusters[cluster], range(self.parameters.rounds)
+        places, members = {user: place for place, user in enumerate(roster)}, self.members.intersection(roster)
+
+        def by_place(
+            told: tuple[dict[int, int], ...] | None, what: Callable[[int], int] = lambda label: label
+        ) -> NDArray[np.int32] | None:
+            if told is None:
+                return None
+            shown = [[what(each[user]) if user in each else UNSEEN for user in roster] for each in told]
+            return np.array([shown], dtype=np.int32)
+
+        # Of a mixed exchange the answers are those of users to themselves: labels of which it is known whose they are.
+        tied, asked = self.opened is not None, self.asks or ({},) * len(rounds)
+        answers, surplus = np.full((1, len(rounds), len(roster)), UNSEEN, dtype=np.int32), []
+        for user in roster:
+            for round_, asker, labels in self._answers_by_user.get(user, ()):
+                expected = asker in places and user == (asker if tied else asked[round_].get(asker))
+                if expected:
+                    answers[0, round_, places[asker]] = labels[0]
+                surplus += [(0, round_, places[user], label) for label in labels[expected:]]
+        unknown = (math.nan,) * 4
+        coins = [[self.coins.get((user, round_), unknown) for user in sorted(members)] for round_ in rounds]
+        return ClusterViews(
             adversary=self.adversary,
             parameters=self.parameters,
-            users=self.users,
-            clusters={cluster: roster},
-            background={user: self.background[user] for user in roster if user in self.background},
-            reports=reports,
-            asks=asks,
-            answers=answers,
-            coins={key: self.coins[key] for key in keys if key in self.coins},
-            members=members,
-            draws=draws,
-            opened=opened,
+            cluster_size=len(roster),
+            background={places[user]: self.background[user] for user in roster if user in self.background},
+            members=frozenset(places[user] for user in members),
+            runs=1,
+            reports=by_place(self.reports),
+            asks=by_place(self.asks, lambda peer: places.get(peer, len(roster))),
+            answers=None if tied or self.answers is None else answers,
+            coins=np.array(coins, dtype=np.float64).reshape(1, len(rounds), len(members), 4),
+            draws=by_place(self.draws),
+            opened=by_place(self.opened),
+            tied=answers if tied else None,
+            surplus=tuple(surplus),
         )
 
     @cached_property
@@ -116,12 +116,12 @@ class View:
         return {user: cluster for cluster, roster in self.clusters.items() for user in roster}
 
     @cached_property
-    def _answers_by_user(self) -> list[dict[int, list[tuple[int, tuple[int, ...]]]]]:
-        found: list[dict[int, list[tuple[int, tuple[int, ...]]]]] = []
-        for answers in self.answers or [{}] * self.parameters.rounds:
-            found.append(defaultdict(list))
+    def _answers_by_user(self) -> dict[int, list[tuple[int, int, tuple[int, ...]]]]:
+        """By who answers: (round, asker, labels)."""
+        found: dict[int, list[tuple[int, int, tuple[int, ...]]]] = defaultdict(list)
+        for round_, answers in enumerate(self.answers or ()):
             for (answerer, asker), labels in answers.items():
-                found[-1][answerer].append((asker, labels))
+                found[answerer].append((round_, asker, labels))
         return found
 
 
@@ -162,14 +162,13 @@ def view_of(
         reports = [dict(zip(users.tolist(), labels.tolist(), strict=True)) for users, labels in source.reports]
     one_peer_each(adversary, members, rosters)
     answers = [{pair: tuple(labels) for pair, labels in given.items()} for given in heard.answers]
-    mixed = Seen(None, None, ())
+    opened: list[dict[int, int]] = []
     if EXCHANGES[parameters.exchange].relayed:
-        mixed = heard.mixed(trace, coins, true_labels)
-        answers = [{(user, user): (label,) for user, label in tied.items()} for tied in mixed.tied]
+        opened, tied = heard.batches(lambda: list(heard.shuffled(trace, coins, true_labels)))
+        answers = [{(user, user): (label,) for user, label in known.items()} for known in tied]
     return View(
         adversary=adversary,
         parameters=parameters,
-        users=int(trace.header["users"]),
         clusters=rosters,
         background=dict(background or {}),
         reports=tuple(reports) if RECORDS[Name(adversary)].reports else None,
@@ -177,8 +176,8 @@ def view_of(
         answers=tuple(answers) if sight.answers != "nothing" else None,
         coins={} if coins is None else _coins_of(members, parameters.rounds, coins),
         members=frozenset(members),
-        draws=mixed.draws,
-        opened=mixed.opened,
+        draws=tuple(heard.drawn) if sight.draws else None,
+        opened=tuple(opened) if sight.opened != "never" else None,
     )
 
 
@@ -195,7 +194,8 @@ class _Heard:
         self.asks: list[dict[int, int]] = [{} for _ in rounds]
         self.answers: list[dict[tuple[int, int], list[int]]] = [defaultdict(list) for _ in rounds]
         self.released: dict[int, int] | None = None
-        self.drawn: list[dict[int, int]] = [{} for _ in rounds]
+        self.drawn: list[dict[int, int]] = [{} for _ in rounds]  # for the adversary's own users
+        self.told: set[tuple[int, int]] = set()  # (round, user) of everyone for whom a label was drawn
         self.relays: dict[tuple[int, int], dict[int, int]] = {}  # by round and cluster, of the last attempt: by step
 
     def take(self, event: Event) -> None:
@@ -217,29 +217,28 @@ class _Heard:
             self.released = self.released or {}
             self.released.setdefault(user, label)
             return
-        if event.kind == "passed":
-            round_, cluster, _, step, *_ = event.fields
-            self.relays.setdefault((round_, cluster), {})[step] = event.sender
+        if event.kind not in ("ask", "answer", "report", "drawn", "passed"):
             return
-        if event.kind == "drawn":
-            round_, _, label = event.fields
-            if 0 <= round_ < self.parameters.rounds and 0 <= label < self.parameters.labels:
-                self.drawn[round_].setdefault(event.receiver, label)
-            return
-        if event.kind not in ("ask", "answer", "report"):
-            return
-        round_, *label = event.fields
-        if not 0 <= round_ < self.parameters.rounds or (label and not 0 <= label[0] < self.parameters.labels):
+        round_ = event.fields[0]
+        label = event.fields[-1] if event.kind in ("answer", "report", "drawn") else 0
+        if not (0 <= round_ < self.parameters.rounds and 0 <= label < self.parameters.labels):
             return
         sender, receiver = event.sender, event.receiver
-        if event.kind == "report":
+        if event.kind == "passed":
+            _, cluster, _, step, *_ = event.fields
+            self.relays.setdefault((round_, cluster), {})[step] = sender
+        elif event.kind == "drawn":
+            self.told.add((round_, receiver))
+            if receiver in self.members:
+                self.drawn[round_].setdefault(receiver, label)
+        elif event.kind == "report":
             # One report a round is taken from each user; whatever follows is refused.
-            self.reports[round_].setdefault(sender, label[0])
+            self.reports[round_].setdefault(sender, label)
         elif event.kind == "ask":
             if self._within(self.sight.asks, sender, receiver):
                 self.asks[round_].setdefault(sender, receiver)
         elif self._within(self.sight.answers, sender, receiver):
-            self.answers[round_][sender, receiver].append(label[0])
+            self.answers[round_][sender, receiver].append(label)
 
     def _within(self, scope: Scope, one: int, other: int) -> bool:
         match scope:
@@ -254,20 +253,27 @@ class _Heard:
             case "all":
                 return True
 
-    def mixed(self, trace: Trace, coins: Coins | None, true_labels: NDArray[np.integer] | None) -> Seen:
-        """What is seen of a mixed exchange; a cluster that told nobody a label opened nothing."""
-        sight = self.sight
-        relays = {
-            (round_, cluster): tuple(steps[step] for step in sorted(steps))
-            for (round_, cluster), steps in self.relays.items()
-            if any(user in self.drawn[round_] for user in self.rosters.get(cluster, ()))
-        }
-        looks = sight.opened == "always" or (
-            sight.opened == "as relay" and any(self.members.intersection(each) for each in relays.values())
-        )
-        noisy = list(self.shuffled(trace, coins, true_labels)) if looks else None
-        rosters = {cluster: tuple(roster) for cluster, roster in self.rosters.items()}
-        return seen_of(sight, rosters, relays, self.drawn, noisy, self.members)
+    def batches(self, noisy: Callable[[], list[dict[int, int]]]) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
+        """Per round: labels of the batches that it opened, sorted; and everyone's where all relays were its users.
+
+        A cluster that told nobody a label opened nothing.
+        """
+        rounds = range(self.parameters.rounds)
+        opened, tied = ([dict[int, int]() for _ in rounds] for _ in range(2))
+        held: list[dict[int, int]] = []
+        for (round_, cluster), steps in self.relays.items():
+            roster, inside = self.rosters.get(cluster, []), self.members.issuperset(steps.values())
+            looks = self.sight.opened == "always" or (
+                self.sight.opened == "as relay" and not self.members.isdisjoint(steps.values())
+            )
+            if not looks or not any((round_, user) in self.told for user in roster):
+                continue
+            held = held or noisy()
+            labels = [held[round_][user] for user in roster]
+            opened[round_].update(zip(roster, sorted(labels), strict=True))
+            if inside:
+                tied[round_].update(zip(roster, labels, strict=True))
+        return opened, tied
 
     def shuffled(
         self, trace: Trace, coins: Coins | None, true_labels: NDArray[np.integer] | None
@@ -304,9 +310,3 @@ def _coins_of(members: Collection[int], rounds: int, coins: Coins) -> dict[tuple
         for user in sorted(members)
         for round_ in range(rounds)
     }
-
-
-def one_peer_each(adversary: str, members: Collection[int], rosters: Mapping[int, tuple[int, ...]]) -> None:
-    """Two peers who put together what they know are a coalition."""
-    if adversary == "peer" and any(len(set(roster).intersection(members)) > 1 for roster in rosters.values()):
-        raise RequestError("the view peer takes one member of a cluster; several of them are a coalition")

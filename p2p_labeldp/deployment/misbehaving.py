@@ -220,7 +220,6 @@ class Pool:
         return View(
             adversary="coalition",
             parameters=parameters,
-            users=len(clusters),
             clusters={cluster: tuple(roster) for cluster, roster in rosters.items()},
             background=dict(background),
             reports=tuple(dict(zip(users.tolist(), labels.tolist(), strict=True)) for users, labels in reports),

@@ -18,6 +18,7 @@ import numpy as np
 
 from p2p_labeldp.adversaries.attacks import ATTACKS
 from p2p_labeldp.adversaries.bounds import Bounds
+from p2p_labeldp.adversaries.evidence import evidence_of
 from p2p_labeldp.adversaries.game import GameResult, judge
 from p2p_labeldp.adversaries.install import replaced
 from p2p_labeldp.adversaries.kinds import adversary_of
@@ -136,6 +137,7 @@ def _active(run: Executed, part: Assignment) -> Row:
     own = [place_of[member] for member in part.members if member in place_of]
     view = _played(run, part, labels, place_of)
     seen = view(own)
+    evidence = [evidence_of(seen, trial * size + place_of[victim]) for trial in range(trials)]
     results = {}
     buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in run.assignments)
     names = ("averaging", OPTIMAL) if buggy else (OPTIMAL, "averaging")
@@ -144,8 +146,8 @@ def _active(run: Executed, part: Assignment) -> Row:
     ties = stream(run.scenario.coins.seed, Purpose.GAME, 1).random(trials)
     for name in names:
         attack = ATTACKS[name]
-        scores = [attack(seen.within(trial), trial * size + place_of[victim]) for trial in range(trials)]
-        results[name] = judge("coalition", attack, positive, np.array(scores), ties, bounds=bounds)
+        scores = np.array([attack.score(each, (0, 1))[0] for each in evidence])
+        results[name] = judge("coalition", attack, positive, scores, ties, bounds=bounds)
     row = _row(results[names[0]], size, [results[names[1]]])
     if buggy:
         row["note"] = "no guarantee holds: the victim makes new noise for every asker"

@@ -1,31 +1,31 @@
-"""Single views from the arrays of the vectorized engine, to be compared with those of traces."""
+"""Views of a cluster held against each other: those of traces and those of the vectorized engine."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.array_views import ClusterViews, Seen, seen_of_exchange
-from p2p_labeldp.audit.sight import SIGHT
-from p2p_labeldp.audit.views import View, one_peer_each
+from p2p_labeldp.audit.array_views import ClusterViews, seen_of_exchange
 from p2p_labeldp.mechanisms.coins import Coins
 from p2p_labeldp.mechanisms.exchange import Rosters
-from p2p_labeldp.privacy import Exchange, Parameters
-from p2p_labeldp.privacy import View as Name
+from p2p_labeldp.privacy import Parameters
+
+PER_RUN = ("reports", "asks", "answers", "coins", "draws", "opened", "tied")
 
 
-def one_of(views: ClusterViews, run: int) -> View:
-    """One of many views; users are called by their places."""
-    every = {field.name: getattr(views, field.name) for field in fields(Seen)}
-    seen = Seen(**{name: None if values is None else values[run] for name, values in every.items()})
-    rosters = {0: tuple(range(views.cluster_size))}
-    return _from_arrays(views.adversary, views.parameters, rosters, views.background, views.members, seen)
+def said(views: ClusterViews, run: int = 0) -> dict[str, Any]:
+    """Everything that one of many views says, as plain values."""
+    found = {field.name: getattr(views, field.name) for field in fields(views) if field.name not in (*PER_RUN, "runs")}
+    arrays = {name: getattr(views, name) for name in PER_RUN}
+    return found | {name: None if every is None else every[run].tolist() for name, every in arrays.items()}
 
 
-def view_of_exchange(
+def within_exchange(
+    cluster: int,
     labels: NDArray[np.integer],
     clusters: NDArray[np.integer],
     parameters: Parameters,
@@ -34,45 +34,23 @@ def view_of_exchange(
     *,
     members: Collection[int] = (),
     background: Mapping[int, int] | None = None,
-) -> View:
-    """What ``adversary`` knows of a run of the vectorized engine."""
-    rosters = Rosters.of(clusters)
-    seen = seen_of_exchange(labels, rosters, parameters, coins, adversary, np.array(sorted(members), dtype=np.int64))
-    named = {cluster: tuple(rosters.roster(cluster).tolist()) for cluster in range(len(rosters.sizes))}
-    one_peer_each(adversary, members, named)
-    return _from_arrays(adversary, parameters, named, dict(background or {}), frozenset(members), seen)
-
-
-def _from_arrays(
-    adversary: str,
-    parameters: Parameters,
-    rosters: dict[int, tuple[int, ...]],
-    background: dict[int, int],
-    members: frozenset[int],
-    seen: Seen,
-) -> View:
-    def by_user(values: NDArray[np.int32] | None) -> tuple[dict[int, int], ...] | None:
-        if values is None:
-            return None
-        shown = [(np.flatnonzero(row >= 0), row) for row in values]
-        return tuple(dict(zip(users.tolist(), row[users].tolist(), strict=True)) for users, row in shown)
-
-    asks, told, tied = by_user(seen.asks), by_user(seen.answers), by_user(seen.tied)
-    answers: tuple[dict[tuple[int, int], tuple[int, ...]], ...] | None = None
-    if asks is not None and told is not None:
-        answers = tuple(
-            {(peers[asker], asker): (label,) for asker, label in labels.items()}
-            for peers, labels in zip(asks, told, strict=True)
-        )
-    if tied is not None and parameters.exchange == Exchange.MIXED and SIGHT[Name(adversary)].opened == "as relay":
-        answers = tuple({(user, user): (label,) for user, label in shown.items()} for shown in tied)
-    coins = {
-        (user, round_): tuple(seen.coins[round_, place].tolist())
-        for place, user in enumerate(sorted(members))
-        for round_ in range(parameters.rounds)
-    }
-    users = sum(map(len, rosters.values()))
-    return View(
-        adversary, parameters, users, rosters, background, by_user(seen.reports), asks, answers, coins, members,
-        by_user(seen.draws), by_user(seen.opened),
-    )  # fmt: skip
+) -> ClusterViews:
+    """What ``adversary`` knows of one cluster of a run of the vectorized engine."""
+    rosters, everyone = Rosters.of(clusters), sorted(members)
+    seen = seen_of_exchange(labels, rosters, parameters, coins, adversary, np.array(everyone, dtype=np.int64))
+    roster = rosters.roster(cluster).tolist()
+    users = {name: getattr(seen, name) for name in PER_RUN if name != "coins"}
+    arrays = {name: None if told is None else told[None, :, roster] for name, told in users.items()}
+    if arrays["asks"] is not None:
+        arrays["asks"] = np.where(arrays["asks"] < 0, -1, np.searchsorted(roster, arrays["asks"]))
+    own = [place for place, member in enumerate(everyone) if member in roster]
+    return ClusterViews(
+        adversary=adversary,
+        parameters=parameters,
+        cluster_size=len(roster),
+        background={roster.index(user): label for user, label in (background or {}).items() if user in roster},
+        members=frozenset(roster.index(everyone[place]) for place in own),
+        runs=1,
+        coins=seen.coins[None, :, own],
+        **arrays,
+    )

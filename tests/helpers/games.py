@@ -56,7 +56,7 @@ def play_actors(
     bounds = game.bounds()
     seen = seen_by_actors(game, bounds, hosting=hosting)
     victims = range(VICTIM, trials * cluster_size, cluster_size)
-    scores = [ATTACKS[attack](seen.within(cluster), victim) for cluster, victim in enumerate(victims)]
+    scores = [ATTACKS[attack](seen, victim) for victim in victims]
     return game.judged(ATTACKS[attack], np.array(scores), CONFIDENCE, bounds)
 
 
