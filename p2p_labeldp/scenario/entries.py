@@ -6,7 +6,7 @@ those in a list, so many, or a fraction of them; which ones a number or a fracti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from p2p_labeldp.errors import RequestError
@@ -31,7 +31,7 @@ class Entry:
         return (cls.__doc__ or "").partition("\n")[0].rstrip(".")
 
     def as_table(self) -> dict[str, Any]:
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

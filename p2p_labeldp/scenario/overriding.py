@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from p2p_labeldp.errors import RequestError, meant
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
-from p2p_labeldp.scenario.values import allowed, show, typed_value
+from p2p_labeldp.scenario.rules import allowed, show, typed_value
 
 _SELECTION = ("users", "count", "fraction")
 _KEY = re.compile(r"(?P<array>\w+)\[(?P<which>[\w-]+)\]\.(?P<name>\w+)")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario.entries import ARRAYS, Entry
 from p2p_labeldp.scenario.overriding import EntryKey, entry_key, entry_value, make_entry, overridden
+from p2p_labeldp.scenario.rules import allowed, typed_value
 from p2p_labeldp.scenario.schema import Schema
 from p2p_labeldp.scenario.sections import SECTIONS
-from p2p_labeldp.scenario.values import allowed, typed_value
 from p2p_labeldp.scenario.whole import Scenario
 
 
@@ -71,26 +71,28 @@ def parse_scenario(
         raise RequestError(f"{source}: not valid TOML: {error}") from None
     entries: dict[str, Any] = {array: _array(array, tables.pop(array, []), text, source) for array in ARRAYS}
     values: dict[str, dict[str, Any]] = {}
-    for section, name, value in _entries(tables):
+    for section, table in tables.items():
+        name = None
         try:
-            checked = _checked(section, name, value)
+            _section(section)
+            if not isinstance(table, dict):
+                raise RequestError(f"{section} is not a section; write [{section}]")
+            for name, value in table.items():
+                item = _field(section, name)
+                values.setdefault(section, {})[item.name] = allowed(item, value, f"{section}.{name}")
         except RequestError as error:
-            known = name if section in SECTIONS else None
-            raise RequestError(f"{_place(text, source, section, known)}: {error}") from None
-        if name is not None:
-            values.setdefault(section, {})[_field(section, name).name] = checked
+            raise RequestError(f"{_place(text, source, section, name)}: {error}") from None
     asked: dict[str, dict[str, Any]] = {}
     of_entries: list[tuple[EntryKey, Any]] = []
     for override in overrides:
         try:
-            dotted, equals, typed = override.partition("=")
-            if equals and (key := entry_key(dotted.strip())) is not None:
-                of_entries.append((key, entry_value(key, typed, entries[key.array])))
-                continue
-            section, name, value = _parse_override(override)
-            asked.setdefault(section, {})[_field(section, name).name] = _checked(section, name, value)
+            key, value = _overriding(override, entries)
         except RequestError as error:
             raise RequestError(f"--set {override}: {error}") from None
+        if isinstance(key, EntryKey):
+            of_entries.append((key, value))
+        else:
+            asked.setdefault(key.section, {})[key.field] = value
     for array in ARRAYS:
         changes = [each for each in of_entries if each[0].array == array]
         try:
@@ -106,7 +108,7 @@ def parse_scenario(
         values.setdefault(section, {}).update(table)
     if seed is not None:
         try:
-            values.setdefault("coins", {})["seed"] = _checked("coins", "seed", seed)
+            values.setdefault("coins", {})["seed"] = allowed(_field("coins", "seed"), seed, "coins.seed")
         except RequestError as error:
             raise RequestError(f"--seed: {error}") from None
     if "seed" in values.get("coins", {}):
@@ -164,32 +166,19 @@ def replace(scenario: Scenario, **changes: Any) -> Scenario:
             entries[dotted] = tuple(value)
             continue
         section, _, name = dotted.partition("__")
-        values[section][name] = _checked(section, name.rstrip("_"), value)
+        item = _field(section, name.rstrip("_"))
+        values[section][name] = allowed(item, value, f"{section}.{key_of(item)}")
     return Scenario(**{section: SECTIONS[section](**table) for section, table in values.items()}, **entries)
 
 
-def _entries(tables: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Any]]:
-    """Every (section, key, value) of a parsed file; a section that is none, or is empty, has no key."""
-    for section, table in tables.items():
-        if not isinstance(table, dict) or not table:
-            yield section, None, table
-        else:
-            yield from ((section, name, value) for name, value in table.items())
-
-
-def _checked(section: str, name: str | None, value: Any) -> Any:
-    """The value of a known key, if its rule allows it."""
-    if section not in SECTIONS:
-        raise RequestError(f"unknown section [{section}]; {_nearest(section, None)}")
-    if name is None:
-        if not isinstance(value, dict):
-            raise RequestError(f"{section} is not a section; write [{section}]")
-        return None
-    return allowed(_field(section, name), value, f"{section}.{name}")
+def _section(section: str) -> type[Any]:
+    if section in SECTIONS:
+        return SECTIONS[section]
+    raise RequestError(f"unknown section [{section}]; {_nearest(section, None)}")
 
 
 def _field(section: str, name: str) -> dataclasses.Field[Any]:
-    for item in dataclasses.fields(SECTIONS[section]):
+    for item in dataclasses.fields(_section(section)):
         if key_of(item) == name:
             return item
     raise RequestError(f"unknown key {section}.{name}; {_nearest(section, name)}")
@@ -215,22 +204,33 @@ def check_override(override: str, scenario: Scenario | None = None) -> tuple[str
 
     Which entry a position means, the scenario decides.
     """
-    dotted, _, text = override.partition("=")
-    key = entry_key(dotted.strip())
-    if key is not None:
-        return str(key), entry_value(key, text, getattr(scenario or Scenario(), key.array))
-    section, name, value = _parse_override(override)
-    return f"{section}.{name}", _checked(section, name, value)
+    scenario = scenario or Scenario()
+    key, value = _overriding(override, {array: getattr(scenario, array) for array in ARRAYS})
+    return str(key), value
 
 
-def _parse_override(override: str) -> tuple[str, str, Any]:
+class _Key(NamedTuple):
+    """A key of a section, as a command line names it, and its field."""
+
+    section: str
+    name: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.section}.{self.name}"
+
+
+def _overriding(override: str, entries: Mapping[str, Sequence[Entry]]) -> tuple[EntryKey | _Key, Any]:
+    """The key that is named, of a section or of one of these entries, and its value, checked by the key's rule."""
     dotted, equals, text = override.partition("=")
+    entry = entry_key(dotted.strip()) if equals else None
+    if entry is not None:
+        return entry, entry_value(entry, text, entries[entry.array])
     section, dot, name = dotted.strip().partition(".")
     if not (equals and dot):
         raise RequestError("write it as section.key=value, for example mechanism.alpha=0.2")
-    if section not in SECTIONS:
-        _checked(section, None, {})
-    return section, name, typed_value(_field(section, name), text)
+    item = _field(section, name)
+    return _Key(section, name, item.name), allowed(item, typed_value(item, text), f"{section}.{name}")
 
 
 def _place(text: str, source: str, section: str, name: str | None) -> str:

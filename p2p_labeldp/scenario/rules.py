@@ -1,12 +1,17 @@
-"""What a key accepts, and how to say so."""
+"""What a key accepts, and how to say so; a value from a file or a command line, read and checked by its key's rule."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
+import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from p2p_labeldp.errors import RequestError
+from p2p_labeldp.scenario.schema import Schema, read_schema
 
 MAX_WHOLE = MAX_SEED = 2**63 - 1  # TOML integers are signed 64-bit
 
@@ -118,3 +123,43 @@ class Switch:
 def key(default: Any, rule: Rule, doc: str) -> Any:
     """Declare one key of a section: its default, what it accepts and what it means."""
     return field(default=default, metadata={"rule": rule, "doc": doc})
+
+
+def allowed(item: dataclasses.Field[Any], value: Any, shown: str) -> Any:
+    """The value as its key has it. RequestError where the key's rule does not allow it."""
+    rule: Rule = item.metadata["rule"]
+    kind: type = type(item.default)
+    if kind is Schema and isinstance(value, dict):
+        return read_schema(value)
+    typed = type(value) is kind or (kind is float and type(value) is int) or (kind is tuple and type(value) is list)
+    if not typed or not rule.allows(value):
+        raise RequestError(f"{shown} = {show(value)} is not allowed; it must be {rule}")
+    return value if kind is Schema else kind(value)
+
+
+def typed_value(item: dataclasses.Field[Any], text: str) -> Any:
+    """What was typed for a key, before its rule is asked."""
+    if isinstance(item.default, str) and not text.lstrip().startswith(('"', "'")):
+        return text  # a bare word is a text, whatever TOML would make of it
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return _bare(text)
+
+
+def _bare(text: str) -> Any:
+    """What TOML would not take as a value: ``.2`` is a number, anything else a text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def show(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "a number of more than 30 digits"
+    return str(value)

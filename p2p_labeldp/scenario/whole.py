@@ -153,12 +153,7 @@ class Scenario:
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """Every section as a table of its keys."""
-        found = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return {
-            name: {item.name: getattr(part, item.name) for item in dataclasses.fields(part)}
-            for name, part in found.items()
-            if name not in ARRAYS
-        }
+        return {section: dict(vars(getattr(self, section))) for section in SECTIONS}
 
     def to_toml(self, *, seed: bool = True) -> str:
         """The scenario with every default filled in, as TOML that reads back to an equal one.
