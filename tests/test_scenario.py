@@ -168,6 +168,12 @@ def test_every_type_of_key_says_what_it_accepts(text: str, key: str, allowed: st
             "network.round_limit = 40 is not allowed; it must be above 40, which 4 messages may take",
         ),
         ("[network]\njitter = 10\nhello_limit = 1", "network.hello_limit = 1 is not allowed; it must be above 10"),
+        ('[mechanism]\nkind = "uniform_rr"', "mechanism.epsilon is missing; uniform_rr needs it"),
+        (
+            '[mechanism]\nkind = "centralized"',
+            "centralized needs it, or sigma and lambda",
+        ),
+        ('[mechanism]\nkind = "shuffle"\nrounds = 2', "mechanism.rounds = 2 is not allowed with shuffle"),
         ("[mechanism]\nalpha = 0.2\nepsilon = 1.0", "mechanism.alpha and mechanism.epsilon exclude each other"),
     ],
 )

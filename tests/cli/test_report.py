@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from small import ONE_CLUSTER
+from swept import everything
 
 from p2p_labeldp.reporting import page
 
@@ -83,13 +84,9 @@ def test_bad_input_is_answered_in_one_line_and_touches_nothing(
     command: Command, refused: Refused, arguments: list[str], words: str, tmp_path: Path
 ) -> None:
     command("run", "small.toml", "--out", "run", "--engine", "vectorized", "--json")
-
-    def everything() -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
-
-    before = everything()
+    before = everything(tmp_path)
     assert words in refused(*arguments)
-    assert everything() == before
+    assert everything(tmp_path) == before
 
 
 def test_a_sweep_has_a_page_too(command: Command) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from small import TWENTY_FOUR
+from swept import everything
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.experiments.sweeps import read_sweep, tables, workers
@@ -34,10 +35,6 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arguments = ["--vary", "mechanism.alpha=.1", "--seeds", "2", "--workers", "1", "--out", place]
     assert main(["sweep", str(folder / "small.toml"), *arguments]) == 0
     return folder
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_sweep_prints_a_table_and_leaves_tables_and_a_figure(command: Command, tmp_path: Path) -> None:

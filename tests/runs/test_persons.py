@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 from deployment_model import Model
 from scipy.stats import binom
 
-from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.items import Ready
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.privacy import Guarantee, Parameters, Relation, View, account
@@ -85,17 +85,24 @@ def test_a_group_of_one_is_what_it_was() -> None:
     assert for_group(lambda _: single, 1e-3, 1).epsilon == single.epsilon
 
 
-def test_a_run_states_what_protects_all_rows_of_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A scenario of fifty people with three rows each."""
     lines = [f"p{row // 3},{row % 11},{'yn'[row % 2]}" for row in range(150)]
     (tmp_path / "people.csv").write_text("who,x,label\n" + "\n".join(lines) + "\n")
-    study = tmp_path / "study.toml"
-    study.write_text(
+    path = tmp_path / "study.toml"
+    path.write_text(
         '[data]\nname = "csv"\npath = "people.csv"\nperson_column = "who"\n[clusters]\ncount = 2\n'
-        "[mechanism]\nalpha = 0.2\n"
+        "[mechanism]\nalpha = 0.2\n[coins]\nseed = 0\n"
     )
+    return path
+
+
+def test_a_run_states_what_protects_all_rows_of_a_person(
+    study: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
     words = ["run", str(study), "--engine", "vectorized", "--no-report"]
-    assert main([*words, "--out", str(tmp_path / "all"), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = json.loads(command(*words, "--out", "all", "--json")[1])
     assert said["person_rows"] == 3
     for view, single in said["privacy"].items():
         together = said["person_privacy"][view]
@@ -104,26 +111,16 @@ def test_a_run_states_what_protects_all_rows_of_a_person(tmp_path: Path, capsys:
     again = read_summary(tmp_path / "all" / "summary.json")
     assert again.person_privacy[View.LEARNER].epsilon == said["person_privacy"]["learner"]["epsilon"]
     assert "A person may have up to 3 rows" in (tmp_path / "all" / "model-card.md").read_text()
-    assert main(["report", str(tmp_path / "all")]) == 0
+    assert command("report", "all")[0] == 0
     page = (tmp_path / "all" / "report.html").read_text(encoding="utf-8")
     assert "What protects all labels of a person with 3 rows together" in page
-    capsys.readouterr()
-    assert main([*words, "--out", str(tmp_path / "told")]) == 0
-    assert "for all labels of a person with 3 rows" in " ".join(capsys.readouterr().out.split())
-    assert main([*words, "--set", "data.person_rows=one", "--out", str(tmp_path / "one"), "--json"]) == 0
-    alone = json.loads(capsys.readouterr().out)
+    assert "for all labels of a person with 3 rows" in " ".join(command(*words, "--out", "told")[1].split())
+    alone = json.loads(command(*words, "--set", "data.person_rows=one", "--out", "one", "--json")[1])
     assert (alone["person_rows"], alone["person_privacy"]) == (1, {})
     assert alone["users"] * 3 == said["users"]
 
 
-def test_a_deployment_states_the_same_and_what_protects_a_person_from_a_host(tmp_path: Path) -> None:
-    lines = [f"p{row // 3},{row % 11},{'yn'[row % 2]}" for row in range(150)]
-    (tmp_path / "people.csv").write_text("who,x,label\n" + "\n".join(lines) + "\n")
-    study = tmp_path / "study.toml"
-    study.write_text(
-        '[data]\nname = "csv"\npath = "people.csv"\nperson_column = "who"\n[clusters]\ncount = 2\n'
-        "[mechanism]\nalpha = 0.2\n[coins]\nseed = 0\n"
-    )
+def test_a_deployment_states_the_same_and_what_protects_a_person_from_a_host(study: Path) -> None:
     scenario = load_scenario(study)
     model = Model(scenario, 2)
     model.run()
