@@ -177,16 +177,30 @@ def _trust(context: ssl.SSLContext, path: Path) -> None:
 
 def _look_at_oneself(server: ssl.SSLContext, client: ssl.SSLContext, certificate: Path) -> Identity:
     """Shake hands with oneself in memory: what peers would say of the certificate, and who it is for."""
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours, theirs = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
+    _, theirs, errors = shake_hands(client, server)
+    for error in errors.values():
+        if isinstance(error, ssl.SSLCertVerificationError):
+            raise RequestError(f"{certificate}: peers would not accept it: {error.verify_message}")
+        raise RequestError(f"{certificate}: cannot be used: {why(error)}")
     try:
-        for end in (ours, theirs, ours, theirs):
-            with contextlib.suppress(ssl.SSLWantReadError):
-                end.do_handshake()
         return identity_of(theirs)
-    except ssl.SSLCertVerificationError as error:
-        raise RequestError(f"{certificate}: peers would not accept it: {error.verify_message}") from None
-    except ssl.SSLError as error:
-        raise RequestError(f"{certificate}: cannot be used: {why(error)}") from None
     except Refused as refused:
         raise RequestError(f"{certificate}: {refused}") from None
+
+
+def shake_hands(
+    client: ssl.SSLContext, server: ssl.SSLContext
+) -> tuple[ssl.SSLObject, ssl.SSLObject, dict[ssl.SSLObject, ssl.SSLError]]:
+    """Client and server of a TLS 1.3 handshake in memory, and why one does not go on, the first one first."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours, theirs = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
+    errors: dict[ssl.SSLObject, ssl.SSLError] = {}
+    for end in (ours, theirs, ours, theirs):
+        if end not in errors:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError as error:
+                errors[end] = error
+    return ours, theirs, errors

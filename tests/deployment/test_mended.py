@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from p2p_labeldp.deployment.costs import Costs
-from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.history import Outcome
 from p2p_labeldp.deployment.simulated.plan import Disaster, Plan
 from p2p_labeldp.deployment.simulated.run import simulate
 

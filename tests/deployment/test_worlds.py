@@ -16,7 +16,6 @@ from p2p_labeldp.deployment.simulated import clockwork
 from p2p_labeldp.deployment.simulated.disk import Disk
 from p2p_labeldp.deployment.simulated.history import History
 from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
-from p2p_labeldp.deployment.simulated.meeting import Meetings
 from p2p_labeldp.deployment.simulated.network import Cut, Network, Weather
 from p2p_labeldp.deployment.simulated.papers import papers
 from p2p_labeldp.deployment.world import World
@@ -28,7 +27,7 @@ Claim = Callable[[World, World, str], Awaitable[None]]
 
 def two_machines(folder: Path) -> tuple[Fleet, list[Process]]:
     history = History()
-    fleet = Fleet(Network(history, random.Random(0), Weather(0.01)), Meetings(), history, {})
+    fleet = Fleet(Network(history, random.Random(0), Weather(0.01)), history, {})
     processes = []
     for number, name in enumerate(("learner", "users-1")):
         disk = Disk(folder, random.Random(1))

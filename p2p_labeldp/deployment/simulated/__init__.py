@@ -6,7 +6,7 @@
 | module | holds |
 |---|---|
 | ``clockwork`` | trio without chance: the same order of steps, and time that jumps |
-| ``history`` | what happened, line by line, and its digest |
+| ``history`` | what happened, line by line, its digest, and what came of it |
 | ``network``, ``meeting`` | connections between machines, and who meets whom by which certificate |
 | ``disk`` | what a crash may take |
 | ``machine`` | a machine, its clock, and the program that lives and dies on it |

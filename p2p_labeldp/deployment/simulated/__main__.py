@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from p2p_labeldp.deployment.simulated.diagram import diagram, readable
-from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.history import Outcome
 from p2p_labeldp.deployment.simulated.plan import Plan, draw
 from p2p_labeldp.deployment.simulated.run import simulate
 from p2p_labeldp.deployment.simulated.shrink import shrink

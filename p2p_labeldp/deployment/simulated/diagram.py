@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from p2p_labeldp.deployment.simulated.history import Line
-from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.history import Line, Outcome
 
 MOST = 400  # arrows and marks that a picture shows; the last ones, where a failure is
 _WIDTH, _ROW, _TOP = 150, 14, 40

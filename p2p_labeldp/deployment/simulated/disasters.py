@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import trio
@@ -21,6 +22,7 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.simulated.machine import Fleet, Machine, Process
 from p2p_labeldp.deployment.simulated.network import Cut
 from p2p_labeldp.deployment.simulated.plan import OPENED, Disaster, Plan
+from p2p_labeldp.deployment.simulated.strangers import visit
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.protocol.messages import COORDINATOR, VERSION, Features, Goodbye, Hello
 from p2p_labeldp.protocol.relay import Relay, Stage
@@ -59,14 +61,13 @@ class Scene:
     false_ackers: set[str] = field(default_factory=set)
     """Machines whose programs acknowledge what they were never sent, and say nothing else amiss."""
     on_wipe: Callable[[str], None] = lambda name: None
-    visit: Callable[[str, int], None] = lambda name, number: None
-    """Lets a stranger dial a machine."""
-    steps: Counter[str] = field(default_factory=Counter)
     heard: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(machine, event) to how often; a step is an event without a name."""
     _entered: set[tuple[str, int, tuple[int, int, int], Stage]] = field(default_factory=set)
     """(machine, relay, attempt, stage) of the mixed exchange, as far as relays have come."""
-    _waiting: dict[tuple[str, str, int], list[trio.Event]] = field(default_factory=dict)
-    _sudden: dict[tuple[str, str, int], list[Disaster]] = field(default_factory=dict)
+    _moments: dict[tuple[str, str, int], list[Callable[[], None]]] = field(default_factory=dict)
+    """(machine, event, its number) to what happens in that very step."""
+    _nursery: trio.Nursery = field(init=False)
 
     @property
     def traitors(self) -> set[str]:
@@ -75,8 +76,7 @@ class Scene:
     def stepped(self, process: Process, what: str) -> None:
         """A process is about to do something that others could notice."""
         name = process.machine.name
-        self.steps[name] += 1
-        self._reached(name, "", self.steps[name])
+        self.said(name, "")
         if what == "sync":
             self.said(name, "syncs")
         if self.plan.relayed:
@@ -98,15 +98,14 @@ class Scene:
 
     def said(self, name: str, event: str) -> None:
         self.heard[name, event] += 1
-        self._reached(name, event, self.heard[name, event])
+        for happen in self._moments.pop((name, event, self.heard[name, event]), ()):
+            happen()
 
-    def _reached(self, name: str, event: str, count: int) -> None:
-        for disaster in self._sudden.pop((name, event, count), ()):
-            SUDDEN[disaster.kind](self, disaster)
-        for waiting in self._waiting.pop((name, event, count), ()):
-            waiting.set()
+    def _at(self, disaster: Disaster, happen: Callable[[], None]) -> None:
+        self._moments.setdefault((disaster.machine, disaster.event, disaster.count), []).append(happen)
 
     async def prepare(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
         for disaster in self.plan.disasters:
             if disaster.kind == "late":
                 self.down_until[disaster.machine] = disaster.seconds
@@ -114,15 +113,14 @@ class Scene:
                 self.trouble(disaster, disaster.seconds)
             elif disaster.count and disaster.kind in SUDDEN and not disaster.after:
                 # In the very step, and not when another task has its turn.
-                key = (disaster.machine, disaster.event, disaster.count)
-                self._sudden.setdefault(key, []).append(disaster)
+                self._at(disaster, partial(SUDDEN[disaster.kind], self, disaster))
             else:
                 nursery.start_soon(self._await, disaster)
 
     async def _await(self, disaster: Disaster) -> None:
         if disaster.count:
             moment = trio.Event()
-            self._waiting.setdefault((disaster.machine, disaster.event, disaster.count), []).append(moment)
+            self._at(disaster, moment.set)
             await moment.wait()
         else:
             await trio.sleep_until(disaster.at)
@@ -160,6 +158,10 @@ class Scene:
                 furthest = max((stage for stage in stages if stage < Stage.DEALT), default=min(stages))
                 return f"{part.waits_for}, a relay that is {furthest.name.lower()}"
         return "over" if part.over else part.waits_for
+
+    def visited(self, name: str, number: int) -> None:
+        """By a stranger."""
+        self._nursery.start_soon(visit, self.fleet, name, number)
 
     def opened(self, name: str, peer: str) -> None:
         """A machine introduces itself to another on a new connection: what was held on an old one arrives now."""
@@ -204,10 +206,6 @@ def wipe(scene: Scene, disaster: Disaster) -> None:
     scene.trouble(disaster, math.inf)
     scene.machine(disaster).disk.erase()
     scene.on_wipe(disaster.machine)
-
-
-def gone(scene: Scene, disaster: Disaster) -> None:
-    power(scene, disaster)
 
 
 def reset(scene: Scene, disaster: Disaster) -> None:
@@ -297,7 +295,7 @@ def stranger(scene: Scene, disaster: Disaster) -> None:
     """Somebody without a certificate dials a node, again and again, and says nothing, or nonsense."""
     scene.strike(disaster)
     for number in range(STRANGERS):
-        scene.visit(disaster.machine, number)
+        scene.visited(disaster.machine, number)
 
 
 # Those that last.
@@ -368,7 +366,7 @@ async def failing_disk(scene: Scene, disaster: Disaster) -> None:
 
 
 SUDDEN: dict[str, Callable[[Scene, Disaster], None]] = {
-    "kill": kill, "power": power, "wipe": wipe, "gone": gone, "reset": reset, "half_open": half_open,
+    "kill": kill, "power": power, "wipe": wipe, "gone": power, "reset": reset, "half_open": half_open,
     "clock_jump": clock_jump, "flood": flood, "garbage": garbage, "false_acks": false_acks, "stranger": stranger,
 }  # fmt: skip
 LASTING: dict[str, Callable[[Scene, Disaster], Awaitable[None]]] = {

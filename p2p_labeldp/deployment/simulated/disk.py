@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Protocol
 
 SECTOR = 512
-Committed = Callable[[Path, bytes], None]
-"""(file, what has come to last in it)."""
 
 
 class Program(Protocol):
@@ -71,7 +69,7 @@ class StoredFile:
 
 
 class Disk:
-    """One machine's. ``committed`` is told what has come to last."""
+    """One machine's."""
 
     def __init__(self, root: Path, chance: random.Random) -> None:
         self.root = root
@@ -86,7 +84,8 @@ class Disk:
         """Seconds that make a sync slower."""
         self.failing = False
         """Whether syncs fail."""
-        self.committed: Committed = lambda path, data: None
+        self.on_lasting: Callable[[], object] = lambda: None
+        """Called when more of some file has come to last."""
         self._chance = chance
 
     @property
@@ -95,9 +94,7 @@ class Disk:
         return sum(self.delays)
 
     def lose_power(self) -> list[str]:
-        said = []
-        for file in self.files.values():
-            said.append(file.lose_power(self._chance))
+        said = [file.lose_power(self._chance) for file in self.files.values()]
         for folder in sorted(self.unsettled):
             if folder.stat().st_ino in self.settled:
                 if self._chance.random() < 0.5:
@@ -127,7 +124,7 @@ class MountedDisk:
         if file.holder is not None and file.holder.alive and file.holder is not self._process:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         file.holder = self._process
-        return OpenFile(self._disk, self._process, path, file)
+        return OpenFile(self._disk, self._process, file)
 
     def write(self, path: Path, parts: Iterable[bytes]) -> None:
         content = b"".join(parts)
@@ -158,8 +155,8 @@ class MountedDisk:
 class OpenFile:
     """``deployment.disk.LogFile``."""
 
-    def __init__(self, disk: Disk, process: Program, path: Path, file: StoredFile) -> None:
-        self._disk, self._process, self._path, self._file = disk, process, path, file
+    def __init__(self, disk: Disk, process: Program, file: StoredFile) -> None:
+        self._disk, self._process, self._file = disk, process, file
 
     @property
     def size(self) -> int:
@@ -202,8 +199,7 @@ class OpenFile:
             self._file.holder = None
 
     def _lasts(self, size: int) -> None:
-        before = self._file.lasting
         size = size if self._file.stuck is None else min(size, self._file.stuck)
-        if size > before:
+        if size > self._file.lasting:
             self._file.lasting = size
-            self._disk.committed(self._path, bytes(self._file.content[before:size]))
+            self._disk.on_lasting()

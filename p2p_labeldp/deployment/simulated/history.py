@@ -1,4 +1,5 @@
-"""What happened in a simulated world, line by line in the order of virtual time, and a digest of all of it.
+"""What happened in a simulated world, line by line in the order of virtual time, a digest of all of it, and what came
+of it.
 
 A fact is a number or a short text, and none is a label: two runs that differ in nothing but labels leave the same
 history. What was sent is told by its size; its bytes go into ``content``, a digest of its own.
@@ -8,9 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import trio
+
+from p2p_labeldp.deployment.simulated.plan import Plan
 
 
 class Line(NamedTuple):
@@ -47,3 +52,24 @@ class History:
     def content_sha256(self) -> str:
         """Of every byte that was sent, in order."""
         return self._content.hexdigest()
+
+
+@dataclass
+class Outcome:
+    """Of one plan."""
+
+    plan: Plan
+    history: History
+    failures: list[str]
+    """What did not hold; empty where all is well."""
+    endings: dict[str, str]
+    """How each program ended: "done", or its last words."""
+    fired: Counter[tuple[str, str, str]]
+    seconds: float
+    """Virtual ones."""
+    journals: dict[str, int]
+    """Bytes of each machine's."""
+    complete: bool = False
+    """Whether the learner has every report."""
+    lacking: int = 0
+    """Effects in the trace of messages that never reached it, since their hosts were lost."""

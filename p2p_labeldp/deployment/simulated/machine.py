@@ -18,13 +18,12 @@ import trio
 
 from p2p_labeldp.deployment.simulated.disk import Disk, MountedDisk
 from p2p_labeldp.deployment.simulated.history import History
-from p2p_labeldp.deployment.simulated.meeting import ALERT, FINISHED, HELLO, REPLY, WELCOME, Meeting, Meetings
+from p2p_labeldp.deployment.simulated.meeting import SecureEnd
 from p2p_labeldp.deployment.simulated.network import End, Listener, Network
 from p2p_labeldp.deployment.simulated.papers import credentials
 from p2p_labeldp.deployment.world import World
 from p2p_labeldp.errors import leaves
 from p2p_labeldp.network.addresses import Address
-from p2p_labeldp.network.credentials import Identity
 from p2p_labeldp.network.sockets import Secured
 
 Result = TypeVar("Result")
@@ -40,7 +39,6 @@ class Fleet:
     """All machines, and what they share."""
 
     network: Network
-    meetings: Meetings
     history: History
     by_name: dict[str, Machine]
 
@@ -81,7 +79,6 @@ class Process:
         self.alive = True
         self.killed = False
         """Whether it was, and did not end by itself."""
-        self.steps = 0
         self.ends: dict[End, None] = {}
         self.delay = 0.0
         """Seconds that the disk takes for what the present step does."""
@@ -109,7 +106,8 @@ class Process:
             with self.scope:
                 await program()
         except BaseException as error:
-            if self.alive or not _only(error, (Killed, trio.Cancelled, Exception)):
+            expected = (Killed, trio.Cancelled, Exception)
+            if self.alive or not all(isinstance(each, expected) for each in leaves(error)):
                 raise
         finally:
             if self.alive:
@@ -145,7 +143,6 @@ class Process:
 
     async def step(self, what: str) -> None:
         """Before anything that others could notice."""
-        self.steps += 1
         self.on_step(self, what)
         await self.awake()
 
@@ -159,7 +156,6 @@ class Process:
     def strike(self, what: str) -> None:
         """The same in the middle of a step: what it has synced before is done."""
         self._finish()
-        self.steps += 1
         self.on_step(self, what)
         if not self.alive:
             raise Killed
@@ -202,10 +198,6 @@ def _stream(seed: str) -> Any:
         number += 1
 
 
-def _only(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    return all(isinstance(each, kinds) for each in leaves(error))
-
-
 class ProcessSockets:
     """The network as one program reaches it (``network.sockets.Sockets``)."""
 
@@ -236,68 +228,4 @@ class ProcessSockets:
         return other.address, 40_000 + stream.connection.number
 
     def secure(self, stream: End, context: ssl.SSLContext, server_side: bool) -> Secured:
-        return SecureEnd(stream, context, server_side, self._process.machine.fleet.meetings)
-
-
-class SecureEnd:
-    """An end whose sides know each other, by real certificates (``meeting``)."""
-
-    def __init__(self, end: End, context: ssl.SSLContext, server_side: bool, meetings: Meetings) -> None:
-        self.end = end
-        self._meetings = meetings
-        self.whole = True
-        self._server_side = server_side
-        self._welcomed = server_side
-        end.connection.contexts[server_side] = context
-
-    async def handshake(self) -> None:
-        end = self.end
-        if not self._server_side:
-            await end.send_all(HELLO)
-            await self._turn(REPLY)
-            meeting = self._meeting
-            await end.send_all(ALERT if meeting.client_error else FINISHED)
-            if meeting.client_error:
-                raise meeting.client_error
-            return
-        await self._turn(HELLO)
-        await end.send_all(REPLY)
-        await self._turn(FINISHED)
-        meeting = self._meeting
-        await end.send_all(ALERT if meeting.server_error else WELCOME)
-        if meeting.server_error:
-            raise meeting.server_error
-
-    def identity(self) -> Identity:
-        meeting = self._meeting
-        return meeting.client_identity if self._server_side else meeting.server_identity
-
-    async def send_all(self, data: bytes) -> None:
-        self.whole = False
-        await self.end.send_all(data, spoken=True)
-        self.whole = True
-
-    async def receive_some(self, max_bytes: int) -> bytes:
-        if not self._welcomed:
-            await self._turn(WELCOME)
-            self._welcomed = True
-        data = await self.end.receive_some(max_bytes)
-        if not data:
-            raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
-        return data
-
-    @property
-    def _meeting(self) -> Meeting:
-        contexts = self.end.connection.contexts
-        return self._meetings.of(contexts[False], contexts[True])
-
-    async def _turn(self, wanted: bytes) -> None:
-        found = await self.end.receive_some(1)
-        if not found:
-            raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
-        if found == ALERT:
-            meeting = self._meeting
-            error = meeting.server_error if self._server_side else meeting.late_error
-            raise error or ssl.SSLError("the handshake failed")
-        if found != wanted:
-            raise ssl.SSLError(1, "unexpected message")
+        return SecureEnd(stream, context, server_side)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from functools import cache
 
-from p2p_labeldp.network.credentials import Identity, identity_of
+from p2p_labeldp.deployment.simulated.network import End
+from p2p_labeldp.network.credentials import Identity, identity_of, shake_hands
 
 HELLO, REPLY, FINISHED, WELCOME, ALERT = b"H", b"R", b"F", b"W", b"A"
 
@@ -25,51 +27,73 @@ class Meeting:
     late_error: ssl.SSLError | None
     """What the client reads when the server has refused it."""
 
-    @property
-    def server_identity(self) -> Identity:
-        return identity_of(self.client)
 
-    @property
-    def client_identity(self) -> Identity:
-        return identity_of(self.server)
-
-
-class Meetings:
-    """Remembers how those who have met found each other: the same two contexts find the same again."""
-
-    def __init__(self) -> None:
-        self._met: dict[tuple[ssl.SSLContext, ssl.SSLContext], Meeting] = {}
-
-    def of(self, client: ssl.SSLContext, server: ssl.SSLContext) -> Meeting:
-        found = self._met.get((client, server))
-        if found is None:
-            found = self._met[client, server] = _shake_hands(client, server)
-        return found
-
-
-def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> Meeting:
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(back, there)
-    theirs = server.wrap_bio(there, back, server_side=True)
-    first: ssl.SSLError | None = None
-    second: ssl.SSLError | None = None
-    for _ in range(2):
-        first = first or _try(ours)
-        second = second or _try(theirs)
+@cache
+def meeting_of(client: ssl.SSLContext, server: ssl.SSLContext) -> Meeting:
+    """How two who meet find each other: the same two contexts find the same again, in all runs of a process."""
+    ours, theirs, errors = shake_hands(client, server)
     late: ssl.SSLError | None = None
-    if first is None and second is not None:
+    if [*errors] == [theirs]:
         try:
             ours.read(1)
         except ssl.SSLError as error:
             late = error
-    return Meeting(ours, theirs, first, second, late)
+    return Meeting(ours, theirs, errors.get(ours), errors.get(theirs), late)
 
 
-def _try(end: ssl.SSLObject) -> ssl.SSLError | None:
-    try:
-        end.do_handshake()
-    except ssl.SSLWantReadError:
-        return None
-    except ssl.SSLError as error:
-        return error
-    return None
+class SecureEnd:
+    """An end whose sides know each other (``network.sockets.Secured``)."""
+
+    def __init__(self, end: End, context: ssl.SSLContext, server_side: bool) -> None:
+        self.end = end
+        self.whole = True
+        self._server_side = server_side
+        self._welcomed = server_side
+        end.connection.contexts[server_side] = context
+
+    async def handshake(self) -> None:
+        if self._server_side:
+            await self._turn(HELLO)
+            await self.end.send_all(REPLY)
+            await self._turn(FINISHED)
+            last, error = WELCOME, self._meeting.server_error
+        else:
+            await self.end.send_all(HELLO)
+            await self._turn(REPLY)
+            last, error = FINISHED, self._meeting.client_error
+        await self.end.send_all(ALERT if error else last)
+        if error:
+            raise error
+
+    def identity(self) -> Identity:
+        return identity_of(self._meeting.server if self._server_side else self._meeting.client)
+
+    async def send_all(self, data: bytes) -> None:
+        self.whole = False
+        await self.end.send_all(data, spoken=True)
+        self.whole = True
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        if not self._welcomed:
+            await self._turn(WELCOME)
+            self._welcomed = True
+        return await self._read(max_bytes)
+
+    @property
+    def _meeting(self) -> Meeting:
+        contexts = self.end.connection.contexts
+        return meeting_of(contexts[False], contexts[True])
+
+    async def _read(self, max_bytes: int) -> bytes:
+        data = await self.end.receive_some(max_bytes)
+        if not data:
+            raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
+        return data
+
+    async def _turn(self, wanted: bytes) -> None:
+        found = await self._read(1)
+        if found == ALERT:
+            error = self._meeting.server_error if self._server_side else self._meeting.late_error
+            raise error or ssl.SSLError("the handshake failed")
+        if found != wanted:
+            raise ssl.SSLError(1, "unexpected message")

@@ -48,12 +48,6 @@ class Program(Protocol):
     async def awake(self) -> None: ...
 
 
-class Tap(Protocol):
-    """Sees what connections carry, as it is written."""
-
-    def wrote(self, end: End, data: bytes) -> None: ...
-
-
 @dataclass(eq=False)
 class Cut:
     """No byte passes from any of ``sources`` to any of ``targets``."""
@@ -80,7 +74,8 @@ class Network:
     def __init__(self, history: History, chance: random.Random, weather: Weather) -> None:
         self.history = history
         self.weather = weather
-        self.taps: list[Tap] = []
+        self.wrote: Callable[[End, bytes], None] = lambda end, data: None
+        """Told what programs say on connections, as it is written."""
         self.machines: dict[str, Place] = {}
         """By address."""
         self.listeners: dict[Address, Listener] = {}
@@ -88,7 +83,7 @@ class Network:
         self.slowed: dict[tuple[str, str], float] = {}
         """Bytes a second from one machine to another, where that is few."""
         self.connections: list[Connection] = []
-        self._chance = chance
+        self.chance = chance
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._changed = trio.Event()
@@ -117,23 +112,20 @@ class Network:
         return not any(source in cut.sources and target in cut.targets for cut in self.cuts)
 
     def delay(self) -> float:
-        return self.weather.latency + self.weather.jitter * self._chance.random()
-
-    def path(self) -> float:
-        return self.weather.detour if self._chance.random() < self.weather.detours else 1.0
+        return self.weather.latency + self.weather.jitter * self.chance.random()
 
     def pieces(self, data: bytes) -> list[bytes]:
-        if len(data) < 2 or self._chance.random() >= self.weather.pieces:
+        if len(data) < 2 or self.chance.random() >= self.weather.pieces:
             return [data]
-        place = self._chance.randrange(1, len(data))
+        place = self.chance.randrange(1, len(data))
         return [data[:place], *self.pieces(data[place:])]
 
     def mended(self) -> None:
         """Some path is whole again: what waited goes out, when the kernels have noticed."""
         for connection in self.connections:
             for end in (connection.client, connection.server):
-                if end.waits:
-                    self.later(RETRY * self._chance.random(), end.mended)
+                if end.waiting:
+                    self.later(RETRY * self.chance.random(), end.mended)
 
     async def connect(self, process: Program, host: str, port: int) -> End:
         """As a kernel does: the other's kernel answers, whether or not its program is awake."""
@@ -171,7 +163,7 @@ class Connection:
         self.client, self.server = End(self, source), End(self, target)
         self.client.other, self.server.other = self.server, self.client
         self.contexts: dict[bool, Any] = {}  # by whether the server's
-        self.slower = network.path()
+        self.slower = network.weather.detour if network.chance.random() < network.weather.detours else 1.0
         """How many times longer than usual its way is: another connection overtakes it."""
 
 
@@ -192,7 +184,7 @@ class End(trio.abc.Stream):
         self._due = 0.0  # when it arrives, so that none overtakes it
         self._sent = 0  # pieces
         # Lost on a cut path, to be sent again: (number, piece), in the order of numbers; a piece of None is the end.
-        self._waiting: list[tuple[int, bytes | None]] = []
+        self.waiting: list[tuple[int, bytes | None]] = []
         self._load = 0  # bytes sent from here that nobody has read
         self._room = trio.Event()
         self._buffer = bytearray()
@@ -216,8 +208,7 @@ class End(trio.abc.Stream):
         for piece in self._network.pieces(data):
             self._send(piece)
         if spoken:
-            for tap in self._network.taps:
-                tap.wrote(self, data)
+            self._network.wrote(self, data)
 
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -257,7 +248,7 @@ class End(trio.abc.Stream):
     def vanish(self) -> None:
         """Without a word: the power failed."""
         self.gone = True
-        self._waiting.clear()
+        self.waiting.clear()
 
     def reset(self) -> None:
         """The other's kernel, or someone between, says that there is no such connection."""
@@ -282,14 +273,10 @@ class End(trio.abc.Stream):
         for number, piece in held:
             self._arrive(number, piece)
 
-    @property
-    def waits(self) -> bool:
-        return bool(self._waiting)
-
     def mended(self) -> None:
         """The path from here is whole again."""
-        if self._waiting and self._network.passes(self.machine.name, self.other.machine.name):
-            waiting, self._waiting = self._waiting, []
+        if self.waiting and self._network.passes(self.machine.name, self.other.machine.name):
+            waiting, self.waiting = self.waiting, []
             for number, piece in waiting:
                 self._send_again(number, piece)
 
@@ -309,11 +296,11 @@ class End(trio.abc.Stream):
 
     def _wait(self, number: int, piece: bytes | None) -> None:
         """What was sent before the cut and is lost in it comes before what was sent later."""
-        insort(self._waiting, (number, piece), key=itemgetter(0))
+        insort(self.waiting, (number, piece), key=itemgetter(0))
 
     def _send_again(self, number: int, piece: bytes | None) -> None:
         network, names = self._network, (self.machine.name, self.other.machine.name)
-        if self._waiting or not network.passes(*names):
+        if self.waiting or not network.passes(*names):
             self._wait(number, piece)
             return
         now = trio.current_time()
@@ -327,7 +314,7 @@ class End(trio.abc.Stream):
         if trio.current_time() < self._held_until:
             self._held.append((number, piece))
             return
-        if self._waiting or not network.passes(self.machine.name, other.machine.name):
+        if self.waiting or not network.passes(self.machine.name, other.machine.name):
             self._wait(number, piece)  # cut while it was on its way
             return
         if other.gone:

@@ -27,6 +27,8 @@ TRAITORS = ("flood", "garbage", "false_acks")
 """What a user host does that no shipped program would."""
 FINAL = ("wipe", "gone", *TRAITORS)
 """After these a machine's share of the run is lost."""
+AT_NO_MOMENT = ("late", "clock_skew", "stranger", *FINAL)
+"""Not in a series, and not when a relay enters a stage."""
 _RARE = dict.fromkeys(TRAITORS, 0.12) | {"wipe": 0.16, "gone": 0.2}
 OPENED = -1.0
 """As the ``amount`` of half_open: what was on its way arrives when the two meet on another connection."""
@@ -221,7 +223,7 @@ def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disa
     """One misfortune after another on one machine, within moments: what each of them alone does not bring about."""
     if chance.random() < 0.3:
         return _recipe(chance, plan)
-    kinds = [kind for kind in possible if kind not in ("late", "clock_skew", "stranger", *FINAL)]
+    kinds = [kind for kind in possible if kind not in AT_NO_MOMENT]
     if not kinds:
         return []
     first = _disaster(chance, chance.choice(kinds), plan)
@@ -229,30 +231,31 @@ def _series(chance: random.Random, possible: list[str], plan: Plan) -> list[Disa
     for _ in range(chance.choice((1, 2, 2, 3))):
         after += chance.expovariate(1 / (0.05 + 10 * plan.latency))
         drawn = _disaster(chance, chance.choice(kinds), plan)
-        others = tuple(other for other in drawn.others if other != first.machine)
-        if drawn.others and not others:
-            others = tuple(name for name in plan.names if name != first.machine)
-        found.append(
-            replace(first, kind=drawn.kind, seconds=drawn.seconds, others=others, amount=drawn.amount, after=after)
-        )
+        moment = {"at": first.at, "event": first.event, "count": first.count, "after": after}
+        found.append(_moved(drawn, first.machine, plan, **moment))
     return found
 
 
 def _at_relays(chance: random.Random, possible: list[str], plan: Plan) -> list[Disaster]:
     """What happens to a host when a relay of its enters a stage, beside everything else that a seed draws: on some
     hosts, since nobody knows beforehand whose users the relays are."""
-    kinds = [kind for kind in possible if kind not in ("late", "clock_skew", "stranger", *FINAL)]
+    kinds = [kind for kind in possible if kind not in AT_NO_MOMENT]
     if not kinds or chance.random() < 0.4:
         return []
     found = []
     for machine in chance.sample(plan.host_names, min(plan.hosts, 3)):
         drawn = _disaster(chance, chance.choice(kinds), plan)
-        others = tuple(other for other in drawn.others if other != machine)
-        if drawn.others and not others:
-            others = tuple(name for name in plan.names if name != machine)
         count = chance.choice((1, 1, 1, 2))
-        found.append(replace(drawn, machine=machine, event=chance.choice(STAGES), count=count, others=others))
+        found.append(_moved(drawn, machine, plan, event=chance.choice(STAGES), count=count))
     return found
+
+
+def _moved(drawn: Disaster, machine: str, plan: Plan, **moment: Any) -> Disaster:
+    """The same at another moment on another machine, which nothing separates from itself."""
+    others = tuple(other for other in drawn.others if other != machine)
+    if drawn.others and not others:
+        others = tuple(name for name in plan.names if name != machine)
+    return replace(drawn, machine=machine, others=others, **moment)
 
 
 def _recipe(chance: random.Random, plan: Plan) -> list[Disaster]:

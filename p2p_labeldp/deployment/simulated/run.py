@@ -18,15 +18,12 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.simulated import clockwork
 from p2p_labeldp.deployment.simulated.disasters import Scene
 from p2p_labeldp.deployment.simulated.disk import Disk
-from p2p_labeldp.deployment.simulated.history import History
+from p2p_labeldp.deployment.simulated.history import History, Outcome
 from p2p_labeldp.deployment.simulated.machine import Fleet, Killed, Machine, Process
-from p2p_labeldp.deployment.simulated.meeting import Meetings
 from p2p_labeldp.deployment.simulated.network import Network, Weather
-from p2p_labeldp.deployment.simulated.outcome import Outcome
 from p2p_labeldp.deployment.simulated.papers import papers
 from p2p_labeldp.deployment.simulated.people import own_rows, study
 from p2p_labeldp.deployment.simulated.plan import SINGLES, Plan, draw
-from p2p_labeldp.deployment.simulated.strangers import visit
 from p2p_labeldp.deployment.simulated.verdict import judge
 from p2p_labeldp.deployment.simulated.watch import Broken, Watch
 from p2p_labeldp.errors import RequestError, RunError, leaves
@@ -34,7 +31,6 @@ from p2p_labeldp.scenario import Scenario, replace
 
 RESTARTS = 6
 PAUSE = 1.0  # seconds until a program that died of its disk is started again
-MEETINGS = Meetings()  # of all runs of a process: certificates do not change
 PORTS = {"coordinator": 7400, "learner": 7410, "auditor": 7420, "users": 7430}
 
 
@@ -71,7 +67,7 @@ class _Simulation:
         chance = random.Random(f"network/{plan.seed}")
         weather = Weather(plan.latency, plan.jitter, plan.pieces, plan.detours, plan.detour)
         network = Network(self.history, chance, weather)
-        self.fleet = Fleet(network, MEETINGS, self.history, {})
+        self.fleet = Fleet(network, self.history, {})
         self.scene = Scene(plan, self.fleet)
         base = study(plan)
         addresses = {name: f"10.0.0.{number + 1}" for number, name in enumerate(plan.names)}
@@ -86,7 +82,7 @@ class _Simulation:
         scenarios = {name: self.scenario_of(name) for name in plan.names}
         self.watch = Watch(self.scene, scenarios, tuple(PORTS.values()))
         self.scene.on_wipe = self.watch.wiped
-        network.taps.append(self.watch)
+        network.wrote = self.watch.wrote
 
     def scenario_of(self, name: str) -> Scenario:
         role = name.partition("-")[0]
@@ -98,7 +94,6 @@ class _Simulation:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fleet.network.pump)
-                self.scene.visit = lambda name, number: nursery.start_soon(visit, self.fleet, name, number)
                 await self.scene.prepare(nursery)
                 with trio.move_on_after(self._horizon()) as horizon:
                     async with trio.open_nursery() as lives:
@@ -120,7 +115,6 @@ class _Simulation:
             self.watch.failures,
             self.endings,
             self.scene.fired,
-            self.scene.troubles,
             trio.current_time(),
             {name: sum(len(file.content) for file in machine.disk.files.values()) for name, machine in machines},
         )

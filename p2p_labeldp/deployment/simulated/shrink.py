@@ -4,7 +4,7 @@ less."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from p2p_labeldp.deployment.simulated.plan import Plan
@@ -12,6 +12,7 @@ from p2p_labeldp.deployment.simulated.run import simulate
 from p2p_labeldp.errors import RequestError
 
 SIMPLER = ("mechanism.rounds=1", "data.groups=1", "mechanism.theta=1.0", "clusters.method=given", "data.labels=2")
+TRIES = 200
 FEWEST = 3  # users, and no host without one
 _PARTICULAR = re.compile(r"(users-|coordinator|learner|auditor|[0-9])[-+.\w]*")
 
@@ -21,32 +22,24 @@ def kind_of(failure: str) -> str:
     return _PARTICULAR.sub("_", failure.partition(":")[0])
 
 
-def same_as(plan: Plan) -> Callable[[Plan], bool]:
-    """Whether another plan fails in the way that this one does."""
-    known = {kind_of(failure) for failure in simulate(plan).failures[:1]}
-
-    def fails(candidate: Plan) -> bool:
-        try:
-            return any(kind_of(failure) in known for failure in simulate(candidate).failures)
-        except RequestError:  # no plan that can be run
-            return False
-
-    return fails
+def _ways_of(plan: Plan) -> list[str]:
+    """In which a plan fails."""
+    try:
+        return [kind_of(failure) for failure in simulate(plan).failures]
+    except RequestError:  # no plan that can be run
+        return []
 
 
-def shrink(plan: Plan, fails: Callable[[Plan], bool] | None = None, tries: int = 200) -> Plan:
-    """Of the plans that still fail, one of which nothing more can be taken away (within so many tries)."""
-    fails = fails or same_as(plan)
-    found = True
-    while found:
-        found = False
-        for candidate in _smaller(plan):
-            if tries == 0:
-                return plan
-            tries -= 1
-            if fails(candidate):
-                plan, found = candidate, True
-                break
+def shrink(plan: Plan) -> Plan:
+    """Of the plans that still fail, one of which nothing more can be taken away (within ``TRIES``)."""
+    known = _ways_of(plan)[:1]
+    candidates = _smaller(plan)
+    for _ in range(TRIES):
+        candidate = next(candidates, None)
+        if candidate is None:
+            break
+        if set(known) & set(_ways_of(candidate)):
+            plan, candidates = candidate, _smaller(candidate)
     return plan
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.history import Outcome
 from p2p_labeldp.deployment.simulated.plan import KINDS
 from p2p_labeldp.deployment.simulated.run import simulate
 

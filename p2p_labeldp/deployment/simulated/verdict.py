@@ -26,7 +26,7 @@ from p2p_labeldp.audit.folder import TRACE
 from p2p_labeldp.audit.runs import Truth, audit_trace
 from p2p_labeldp.deployment.coordinating import CoordinatorPart
 from p2p_labeldp.deployment.simulated.disasters import Scene, Trouble
-from p2p_labeldp.deployment.simulated.outcome import Outcome
+from p2p_labeldp.deployment.simulated.history import Outcome
 from p2p_labeldp.deployment.simulated.people import own_rows
 from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins

@@ -90,7 +90,7 @@ class Watch:
         results = Path("/shadow/results")
         scenario = self._scenarios[name]
         self.shadows[name] = Shadow(role, scenario, papers() / name, results, rows, beside, self.packets)
-        disk.committed = lambda path, data: self.committed(name)
+        disk.on_lasting = lambda: self.follow(name)
 
     @property
     def coordinator(self) -> Shadow:
@@ -108,9 +108,6 @@ class Watch:
         for sender, receiver in list(self.sent):
             if sender == name:
                 del self.sent[sender, receiver]
-
-    def committed(self, name: str) -> None:
-        self.follow(name)
 
     def follow(self, name: str) -> Shadow:
         """Bring a node's shadow up to what lasts now."""
