@@ -286,7 +286,7 @@ class Node:
             "version": PROGRAM,
             **self._shown,
             "rounds": rounds_of(self.scenario),
-            "strangers_refused": self._transport.strangers_refused,
+            "strangers_refused": self._transport.strangers.count,
             "log_lines_dropped": self.log.dropped,
             "node": self.credentials.identity.name,
             "role": self.role,
@@ -448,7 +448,7 @@ class Node:
             raise RunError(f"the coordinator stayed away for {limit:g} seconds")
         if now - self._reminded >= REMIND:
             self._reminded = now
-            self._transport.tell_strangers()
+            self._transport.strangers.tell()
             away = sorted(self._name(key) for key in self._dialled if key not in connected)
             self.log("waiting", **{"for": self._part.waits_for, "missing": ", ".join(away)})
 

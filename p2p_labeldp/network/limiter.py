@@ -20,7 +20,7 @@ class ConnectionLimiter:
 
     @contextlib.contextmanager
     def admitted(self) -> Iterator[None]:
-        """The time that one connection has; TooSlowError when it is over."""
+        """The time that one connection has; TooSlowError when it is over, or makes room."""
         with trio.move_on_after(self._limit) as scope:
             self._open[scope] = None
             if len(self._open) > self._most:
@@ -32,7 +32,9 @@ class ConnectionLimiter:
             finally:
                 self._open.pop(scope, None)
         if scope.cancelled_caught:
-            raise trio.TooSlowError
+            if trio.current_time() < scope.deadline:
+                raise trio.TooSlowError("it made room for newer connections")
+            raise trio.TooSlowError(f"no introduction within {self._limit:g} s")
 
 
 class LineLimiter:

@@ -46,7 +46,7 @@ from p2p_labeldp.network.frames import (
     decode,
     pack,
 )
-from p2p_labeldp.network.limiter import LineLimiter
+from p2p_labeldp.network.limiter import ConnectionLimiter, LineLimiter
 from p2p_labeldp.network.links import OVERHEAD
 from p2p_labeldp.network.relay import call
 from p2p_labeldp.network.sockets import Secured, Sockets, TcpSockets, words_for_origin
@@ -81,13 +81,14 @@ class Transport:
         self._greeting = greeting
         self._admit = admit
         self._log = log
-        self._strangers = LineLimiter(log)
+        self.strangers = LineLimiter(log)
+        """The log of those who have not shown a certificate."""
         self._timing = timing or Timing()
+        self._limiter = ConnectionLimiter(self._timing.longest_handshake, self._timing.max_pending)
         self._sockets = sockets or TcpSockets()
         self._chance = chance
         self._program = program
         self._peers: dict[str, Peer] = {}
-        self._pending: dict[trio.CancelScope, None] = {}  # oldest first
         self._admissions = 0
         self._callers: dict[trio.abc.Stream, None] = {}  # that we do not know yet, or have just refused
         self._arrivals: list[Arrival] = []
@@ -328,24 +329,14 @@ class Transport:
         self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool, before: int
     ) -> Connection:
         """Get to know the peer, within limits: nobody keeps others out by being slow about it."""
-        timing = self._timing
-        limit_seconds = timing.longest_handshake if dialled is None else max(timing.handshake, dialled.patience)
-        with trio.move_on_after(limit_seconds) as limit:
-            if dialled is None:
-                self._pending[limit] = None
-                if len(self._pending) > self._timing.max_pending:
-                    oldest = next(iter(self._pending))
-                    del self._pending[oldest]
-                    oldest.cancel()
-            try:
+        if dialled is None:
+            with self._limiter.admitted():
                 return await self._introduce(stream, facts, dialled, server_side, before)
-            finally:
-                self._pending.pop(limit, None)
-        if trio.current_time() < limit.deadline:
-            raise trio.TooSlowError("it made room for newer connections")
-        if dialled is not None:
-            dialled.patience = min(2 * limit_seconds, timing.longest_handshake)
-        raise trio.TooSlowError(f"no introduction within {limit_seconds:g} s")
+        seconds = max(self._timing.handshake, dialled.patience)
+        with trio.move_on_after(seconds):
+            return await self._introduce(stream, facts, dialled, server_side, before)
+        dialled.patience = min(2 * seconds, self._timing.longest_handshake)
+        raise trio.TooSlowError(f"no introduction within {seconds:g} s")
 
     async def _introduce(
         self, stream: Secured, facts: dict[str, str], dialled: Peer | None, server_side: bool, before: int
@@ -496,15 +487,7 @@ class Transport:
 
     def _log_of(self, facts: dict[str, str]) -> Callable[..., None]:
         """Peers that have not shown a certificate are limited in what they may cause to be logged."""
-        return self._log if "peer" in facts else self._strangers
-
-    @property
-    def strangers_refused(self) -> int:
-        return self._strangers.count
-
-    def tell_strangers(self) -> None:
-        """Say how much was left out of the log, if anything was."""
-        self._strangers.tell()
+        return self._log if "peer" in facts else self.strangers
 
     def _note(self, peer: Peer, event: str, where: str, reason: str) -> None:
         """Log what came of an attempt, unless the one before ended in the same way."""

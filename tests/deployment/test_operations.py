@@ -102,7 +102,7 @@ async def test_a_flood_of_strangers_leaves_a_page_of_log_and_the_number_of_the_r
         while node.health()["strangers_refused"] < 400:  # noqa: ASYNC110 - a counter wakes nobody
             await trio.sleep(0.01)
         assert 50 <= len(live.lines("coordinator", "refused")) <= 60
-        node._transport.tell_strangers()
+        node._transport.strangers.tell()
         left_out = sum(
             int(line["warning"].split()[0])
             for line in live.lines("coordinator", "warning")

@@ -633,7 +633,7 @@ async def test_a_thousand_idle_connections_do_not_lock_an_honest_peer_out(new_no
         await client.saw("connected")
         client.transport.post("coordinator", 0, b"here I am")
         assert bodies(await server.receive(1)) == [b"here I am"]
-    assert len(server.transport._pending) <= Timing.max_pending
+    assert len(server.transport._limiter._open) <= Timing.max_pending
     assert all("made room" in facts["reason"] for facts in server.logged("refused"))
     for socket in idle:
         await trio.aclose_forcefully(socket)
