@@ -186,7 +186,7 @@ class Simulation:
             warnings=[*self.coordinator.warnings, *([] if self.faults is None else self.faults.warnings())],
             stopped=self.coordinator.stopped,
             reduced=self.coordinator.reduced,
-            delivery={} if self.faults is None else self.faults.delivery(),
+            delivery={} if self.faults is None else self.faults.delivery,
         )
 
     def _missing(self) -> list[int]:

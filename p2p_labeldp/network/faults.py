@@ -37,7 +37,8 @@ from p2p_labeldp.scenario import Entry, entries
 from p2p_labeldp.streams import KeyedStream, Purpose, choose, stream
 
 Delivered = Literal["sent_again", "duplicates_dropped", "lost_for_good"]
-"""What is counted of messages that faults disturb."""
+"""What is counted of messages that faults disturb: those that took more than one attempt, copies that arrived and were
+dropped, those that never got through."""
 
 _RULES: dict[type[Entry], Callable[..., Rule]] = {
     entries.Delay: Delay,
@@ -58,12 +59,7 @@ class Faults:
     """
 
     def __init__(self, faults: Sequence[Entry], users: int, seed: int, horizon: float) -> None:
-        self.sent_again = 0
-        """Messages that took more than one attempt."""
-        self.given_up = 0
-        """Messages that never got through."""
-        self.duplicates = 0
-        """Copies that arrived and were dropped."""
+        self.delivery: dict[Delivered, int] = {"sent_again": 0, "duplicates_dropped": 0, "lost_for_good": 0}
         self._users = users
         self._horizon = horizon
         self._draws = KeyedStream(seed, Purpose.FAULTS)
@@ -82,9 +78,9 @@ class Faults:
         trip = Trip(record)
         attempt, time = self._deliver(trip, 0, travel)
         if attempt >= NEVER:
-            self.given_up += 1
+            self.delivery["lost_for_good"] += 1
             return ()
-        self.sent_again += attempt > 0
+        self.delivery["sent_again"] += attempt > 0
         doubling = [rule for rule in self.rules if rule.doubles(trip, attempt)]
         if not doubling:
             return (time,)
@@ -120,7 +116,7 @@ class Faults:
             self._doubled[number] = True
             return True
         del self._doubled[number]
-        self.duplicates += 1
+        self.delivery["duplicates_dropped"] += 1
         return False
 
     def fired(self) -> list[dict[str, Any]]:
@@ -134,9 +130,6 @@ class Faults:
             since, until = rule.absences(self._users)
             down, back = down | ((since <= time) & (time < until)), back | (until <= time)
         return int(down.sum()), int((back & ~down).sum())
-
-    def delivery(self) -> dict[Delivered, int]:
-        return {"sent_again": self.sent_again, "duplicates_dropped": self.duplicates, "lost_for_good": self.given_up}
 
     def warnings(self) -> list[str]:
         return [

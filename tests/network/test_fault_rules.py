@@ -83,7 +83,7 @@ def test_there_is_no_attempt_after_forever() -> None:
 def test_what_is_lost_is_sent_again_and_arrives_at_the_first_attempt_that_no_rule_stops() -> None:
     made = faults({"rule": "partition", "users": [0], "end": 1.0})
     assert arrivals(made, 0, 1) == [pytest.approx(offset_of(4) + TRAVEL)]  # at 1.5 s, after 0, 0.1, 0.3 and 0.7
-    assert (made.sent_again, made.given_up) == (1, 0)
+    assert made.delivery == {"sent_again": 1, "duplicates_dropped": 0, "lost_for_good": 0}
 
 
 def test_several_rules_stop_attempts_each_in_its_window() -> None:
@@ -99,14 +99,14 @@ def test_several_rules_stop_attempts_each_in_its_window() -> None:
 def test_a_message_is_given_up_when_the_runs_limits_are_over() -> None:
     made = faults({"rule": "partition", "users": [0]})
     assert arrivals(made, 0, 1) == []
-    assert (made.sent_again, made.given_up) == (0, 1)
+    assert made.delivery == {"sent_again": 0, "duplicates_dropped": 0, "lost_for_good": 1}
 
 
 @pytest.mark.parametrize(("end", "gets_through"), [(HORIZON - 10.0, True), (HORIZON + 10.0, False)])
 def test_nothing_is_sent_again_after_the_limits(end: float, gets_through: bool) -> None:
     made = faults({"rule": "partition", "users": [0], "end": end})
     assert (len(arrivals(made, 0, 1)) == 1) is gets_through
-    assert made.given_up == (not gets_through)
+    assert made.delivery["lost_for_good"] == (not gets_through)
 
 
 def test_what_is_sent_after_the_limits_is_tried_once() -> None:
@@ -261,7 +261,7 @@ def test_who_never_comes_back_gets_nothing_more() -> None:
     made = faults({"rule": "crash", "users": [0], "at": 1.0})
     assert on_time(made, 1, 0, at=0.4)
     assert arrivals(made, 1, 0, at=1.0) == arrivals(made, 0, 1, at=1.0) == []
-    assert made.given_up == 2
+    assert made.delivery["lost_for_good"] == 2
 
 
 def test_in_churn_each_user_is_away_once_at_a_moment_of_her_own() -> None:
@@ -340,7 +340,7 @@ def test_the_link_lets_the_first_copy_pass_whichever_it_is() -> None:
         made.arrivals(record, TRAVEL)
     other = (7, 0.0, 0, 1, Ask(7))
     assert [made.is_new(record) for record in (*records, other, *reversed(records))] == [True] * 4 + [False] * 3
-    assert made.duplicates == 3
+    assert made.delivery["duplicates_dropped"] == 3
 
 
 @pytest.mark.trio
@@ -358,7 +358,7 @@ async def test_roles_see_a_doubled_message_once_and_the_trace_shows_it_once(
     await trio.sleep(10)
     heard = [record[4].round for record in box.take()]  # type: ignore[attr-defined]
     assert sorted(heard) == list(range(50)) != heard
-    assert made.delivery() == {"sent_again": 0, "duplicates_dropped": 50, "lost_for_good": 0}
+    assert made.delivery == {"sent_again": 0, "duplicates_dropped": 50, "lost_for_good": 0}
     assert dict(network.kinds) == {Ask: 50}
 
 

@@ -134,7 +134,7 @@ class WatchedSimulation(Watched):
             "filled": heard.tolist(),
             "sizes": sizes.tolist(),
             "faults": [] if faults is None else [rule.fired for rule in faults.rules],
-            "delivery": {} if faults is None else faults.delivery(),
+            "delivery": {} if faults is None else dict(faults.delivery),
             "away": (0, 0) if faults is None else faults.away(network.now),
         }
         self.change()
