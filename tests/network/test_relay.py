@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,61 +14,66 @@ from p2p_labeldp.network.connections import Timing
 from p2p_labeldp.network.credentials import Credentials, Identity
 from p2p_labeldp.network.relay import Relay, call
 from p2p_labeldp.network.sockets import TcpSockets
-from p2p_labeldp.network.tls import Transport
 
 PATIENCE = 60.0
 NOWHERE = "127.0.0.1:1"
+SOCKETS = TcpSockets()
 SECRET = b"a noisy label and who it is of"
+CALLING = Timing(grace=0.05, pause=0.01, longest_pause=0.05, handshake=PATIENCE)
 
 
 class Lab:
-    def __init__(self, certificates: Path, nursery: trio.Nursery) -> None:
-        self.certificates, self.nursery = certificates, nursery
+    """A relay, its log, and those who meet there."""
+
+    def __init__(self, new_node: Any, credentials: Callable[[str], Credentials], nursery: trio.Nursery) -> None:
+        self.new_node, self.credentials, self.nursery = new_node, credentials, nursery
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.address = ""
-
-    def log(self, event: str, **facts: Any) -> None:
-        self.lines.append((event, facts))
-
-    def credentials(self, name: str) -> Credentials:
-        return Credentials.load(self.certificates / name)
 
     async def serve(
         self, name: str = "coordinator", allowed: Any = lambda caller, called: caller.role == "users"
     ) -> None:
-        made = Relay(self.credentials(name), allowed, self.log, TcpSockets())
-        host, port = await self.nursery.start(made.serve, "127.0.0.1:0")
-        self.address = f"{host}:{port}"
+        made = Relay(self.credentials(name), allowed, lambda event, **facts: self.lines.append((event, facts)), SOCKETS)
+        self.address = "{}:{}".format(*await self.nursery.start(made.serve, "127.0.0.1:0"))
 
-    def node(self, name: str, run: str = "a run") -> tuple[Transport, str]:
-        own = self.credentials(name)
-        timing = Timing(grace=0.05, pause=0.01, longest_pause=0.05, handshake=PATIENCE)
-        made = Transport(own, lambda peer: (1, "digest", run), lambda peer, first: None, self.log, timing)
-        self.nursery.start_soon(made.run, None)
-        return made, own.identity.key
+    async def call(self, name: str, peer: str) -> Any:
+        return await call(SOCKETS, self.credentials(name), self.address, peer)
+
+    async def they_speak(self) -> list[Any]:
+        """Two hosts that listen nowhere say something to each other."""
+        one, other = self.new_node("users-1", CALLING), self.new_node("users-2", CALLING)
+        for node, peer in ((one, other), (other, one)):
+            await node.start(None)
+            node.transport.connect(peer.key, NOWHERE, mutual=True, relay=self.address)
+        one.transport.post(other.key, 0, SECRET)
+        other.transport.post(one.key, 0, b"thanks")
+        (there,), (back,) = await other.receive(1), await one.receive(1)
+        assert (there.body, there.key, there.identity.name) == (SECRET, one.key, "users-1")
+        assert (back.body, back.key, back.identity.name) == (b"thanks", other.key, "users-2")
+        return [one, other]
 
 
 @pytest.fixture
-async def lab(certificates: Path, nursery: trio.Nursery) -> Lab:
-    return Lab(certificates, nursery)
+async def lab(new_node: Any, credentials: Callable[[str], Credentials], nursery: trio.Nursery) -> Lab:
+    return Lab(new_node, credentials, nursery)
 
 
-async def assert_they_speak(lab: Lab) -> None:
-    """Two hosts that listen nowhere say something to each other."""
-    (one, its), (other, others) = lab.node("users-1"), lab.node("users-2")
-    one.connect(others, NOWHERE, mutual=True, relay=lab.address)
-    other.connect(its, NOWHERE, mutual=True, relay=lab.address)
-    one.post(others, 0, SECRET)
-    other.post(its, 0, b"thanks")
-    with trio.fail_after(PATIENCE):
-        (there,), (back,) = await other.receive(), await one.receive()
-    assert (there.body, there.key, there.identity.name) == (SECRET, its, "users-1")
-    assert (back.body, back.key, back.identity.name) == (b"thanks", others, "users-2")
+class Through:
+    """What one side says, as the relay passes it on after ``change``."""
+
+    def __init__(self, stream: Any, change: Callable[[bytes], bytes]) -> None:
+        self.stream, self.change = stream, change
+
+    async def receive_some(self, count: int) -> bytes:
+        return self.change(await self.stream.receive_some(count))
+
+    async def send_all(self, data: bytes) -> None:
+        await self.stream.send_all(data)
 
 
 async def test_two_who_listen_nowhere_speak_through_the_relay(lab: Lab) -> None:
     await lab.serve()
-    await assert_they_speak(lab)
+    assert not any(node.logged("refused") for node in await lab.they_speak())
     assert not [line for line in lab.lines if line[0] == "refused"]
 
 
@@ -76,28 +81,17 @@ async def test_all_that_the_relay_sees_is_sealed(lab: Lab, monkeypatch: pytest.M
     seen: list[bytes] = []
     copy_both = relays._copy_both
 
-    class Tap:
-        def __init__(self, stream: Any) -> None:
-            self.stream = stream
+    def see(data: bytes) -> bytes:
+        seen.append(data)
+        return data
 
-        async def receive_some(self, count: int) -> bytes:
-            data: bytes = await self.stream.receive_some(count)
-            seen.append(data)
-            return data
-
-        async def send_all(self, data: bytes) -> None:
-            await self.stream.send_all(data)
-
-    async def tapped(one: Any, other: Any) -> None:
-        await copy_both(Tap(one), Tap(other))  # type: ignore[arg-type]
-
-    monkeypatch.setattr(relays, "_copy_both", tapped)
+    monkeypatch.setattr(relays, "_copy_both", lambda one, other: copy_both(Through(one, see), Through(other, see)))
     await lab.serve()
-    await assert_they_speak(lab)
+    await lab.they_speak()
     passed = b"".join(seen)
     assert len(passed) > 1000
     # Certificates too are sealed in TLS 1.3: neither names nor words are to be found.
-    for word in (SECRET, b"thanks", b"digest", b"a run", b"urn:p2p-labeldp", b"users-1"):
+    for word in (SECRET, b"thanks", b"digest", b"urn:p2p-labeldp", b"users-1"):
         assert word not in passed
 
 
@@ -106,38 +100,32 @@ async def test_whatever_the_relay_alters_breaks_the_connection_and_is_not_taken(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     copy_both = relays._copy_both
-    attempts = 0
+    attempts = passed = 0
 
-    class Altering:
-        def __init__(self, stream: Any) -> None:
-            self.stream, self.passed = stream, 0
-
-        async def receive_some(self, count: int) -> bytes:
-            data = bytearray(await self.stream.receive_some(count))
-            if attempts == 1 and self.passed <= place < self.passed + len(data):
-                data[place - self.passed] ^= 1
-            self.passed += len(data)
-            return bytes(data)
-
-        async def send_all(self, data: bytes) -> None:
-            await self.stream.send_all(data)
+    def alter(data: bytes) -> bytes:
+        nonlocal passed
+        begin, passed = passed, passed + len(data)
+        if attempts > 1 or not begin <= place < passed:
+            return data
+        at = place - begin
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
     async def altered(one: Any, other: Any) -> None:
         nonlocal attempts
         attempts += 1
-        await copy_both(Altering(one), other)  # type: ignore[arg-type]
+        await copy_both(Through(one, alter), other)
 
     monkeypatch.setattr(relays, "_copy_both", altered)
     monkeypatch.setattr(relays, "SILENCE", 4.0)  # a record that was made longer is waited for until then
     await lab.serve()
-    await assert_they_speak(lab)  # at the second attempt, where the byte was one that is sent at all
+    await lab.they_speak()  # at the second attempt, where the byte was one that is sent at all
     assert attempts >= 1
 
 
 async def test_a_relay_that_is_not_the_coordinator_is_not_used(lab: Lab) -> None:
     await lab.serve("users-3")
     with pytest.raises(ConnectionError, match="the relay is not the coordinator"):
-        await call(TcpSockets(), lab.credentials("users-1"), lab.address, "f" * 64)
+        await lab.call("users-1", "f" * 64)
 
 
 async def test_whoever_is_not_of_the_run_is_refused_by_name(lab: Lab) -> None:
@@ -146,7 +134,7 @@ async def test_whoever_is_not_of_the_run_is_refused_by_name(lab: Lab) -> None:
 
     await lab.serve(allowed=allowed)
     with pytest.raises((OSError, trio.BrokenResourceError)):
-        await call(TcpSockets(), lab.credentials("users-2"), lab.address, "f" * 64)
+        await lab.call("users-2", "f" * 64)
     own = lab.credentials("users-2").identity.key
     assert [facts for event, facts in lab.lines if event == "refused" and facts["peer"] == own]
 
@@ -161,7 +149,7 @@ async def test_whoever_calls_again_replaces_its_earlier_call_and_waits_no_longer
 
     async def calls() -> None:
         try:
-            await call(TcpSockets(), lab.credentials("users-1"), lab.address, other)
+            await lab.call("users-1", other)
         except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
             failed.append(error)
 
@@ -176,8 +164,8 @@ async def test_whoever_calls_again_replaces_its_earlier_call_and_waits_no_longer
 async def test_nonsense_at_the_relay_ends_nothing(lab: Lab, said: bytes) -> None:
     await lab.serve()
     async with await trio.open_tcp_stream(*parse_address(lab.address)) as socket:
-        stream = TcpSockets().secure(socket, lab.credentials("users-1").client, server_side=False)
+        stream = SOCKETS.secure(socket, lab.credentials("users-1").client, server_side=False)
         await stream.handshake()
         if said:
             await stream.send_all(said)
-    await assert_they_speak(lab)
+    await lab.they_speak()
