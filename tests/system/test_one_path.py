@@ -6,6 +6,7 @@ comparisons have seeds of their own, which follow from their settings; here thes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from p2p_labeldp.data import load
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.estimator import LabelPrivateClassifier, run_vectorized
-from p2p_labeldp.experiments.compare import comparison, parse_curve
+from p2p_labeldp.experiments.compare import AS_PRINTED, comparison, parse_curve
 from p2p_labeldp.experiments.sweeps import Plan, Sweep, make_plan, sweep
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.mixing import secrets_of
@@ -51,8 +52,12 @@ OPTIONS |= {
     for name, record in EXCHANGES.items()
     if name != "pull"
 }
+# What the paper's pseudocode says, which comparisons know by a name of its own; elsewhere its parameters are given.
+OPTIONS[AS_PRINTED] = {"tau": 0.05, "sigma": 1 / EPSILON, "lambda": 1 / (1 + math.expm1(EPSILON) * 0.05)}
 KINDS = {kind: kind for kind in MECHANISMS} | {name: "peer_to_peer" for name in EXCHANGES if name != "pull"}
-"""Every mechanism, and every other exchange of the one that has several."""
+KINDS[AS_PRINTED] = "centralized"
+"""Every mechanism, every other exchange of the one that has several, and one whose noise is given, not its epsilon."""
+CALIBRATED = [kind for kind in KINDS if MECHANISMS[KINDS[kind]].epsilon and kind != AS_PRINTED]
 
 
 class Found(NamedTuple):
@@ -67,7 +72,7 @@ class Found(NamedTuple):
 def scenario_of(kind: str, labels: str, model: str = "softmax") -> Scenario:
     settings: dict[str, Any] = {"mechanism.kind": KINDS[kind], "learner.model": model} | LABELS[labels]
     settings |= {f"mechanism.{name}": value for name, value in OPTIONS.get(kind, {}).items()}
-    if MECHANISMS[KINDS[kind]].epsilon:
+    if kind in CALIBRATED:
         settings["mechanism.epsilon"] = EPSILON
     return parse_scenario(DIGITS, "digits", [f"{key}={value}" for key, value in settings.items()], SEED)
 
@@ -114,11 +119,11 @@ def by_sweep(scenario: Scenario, folder: Path) -> Found:
     return of_row(sweep(plan, folder, workers=1))
 
 
-def by_comparison(scenario: Scenario, folder: Path) -> Found:
-    mechanism = scenario.mechanism
-    options = OPTIONS.get(mechanism.kind if mechanism.exchange == "pull" else mechanism.exchange, {})
+def by_comparison(kind: str, scenario: Scenario, folder: Path) -> Found:
+    options = {"tau": 0.05} if kind == AS_PRINTED else OPTIONS.get(kind, {})
     named = ",".join(f"{name}={value}" for name, value in options.items())
-    plan = comparison(scenario, [parse_curve(f"{mechanism.kind}:{named}")], [EPSILON], trials=1)
+    curve = parse_curve(f"{AS_PRINTED if kind == AS_PRINTED else KINDS[kind]}:{named}")
+    plan = comparison(scenario, [curve], [EPSILON], trials=1)
     return of_row(sweep(plan, folder, workers=1))
 
 
@@ -133,10 +138,10 @@ class Known(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
 
-def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyPatch) -> Found:
+def by_estimator(kind: str, scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyPatch) -> Found:
     """Given the features and the clusters of the run; what it releases is seen on the way."""
     assert reference.outcome is not None
-    kind, released = scenario.mechanism.kind, list[Outcome]()
+    released = list[Outcome]()
 
     def watched(*arguments: Any) -> Outcome:
         released.append(run_vectorized(*arguments))
@@ -145,13 +150,13 @@ def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("p2p_labeldp.estimator.run_vectorized", watched)
     dataset = load(scenario.data, SEED)
     classifier = LabelPrivateClassifier(
-        kind,
-        epsilon=EPSILON if MECHANISMS[kind].epsilon else None,
+        scenario.mechanism.kind,
+        epsilon=EPSILON if kind in CALIBRATED else None,
         clusterer=Known(reference.outcome.clusters),
         estimator=None if scenario.learner.model == "softmax" else scenario.learner.model,
         random_state=SEED,
         min_cluster_size=1,
-        mechanism_options=OPTIONS.get(kind),
+        mechanism_options={name.replace("lambda", "lambda_"): value for name, value in OPTIONS.get(kind, {}).items()},
     ).fit(dataset.features, dataset.labels)
     accuracy = float(classifier.score(dataset.test_features, dataset.test_labels))
     stated = classifier.privacy_
@@ -160,22 +165,22 @@ def by_estimator(scenario: Scenario, reference: Run, monkeypatch: pytest.MonkeyP
 
 pytestmark = pytest.mark.usefixtures("without_curves")
 
-Way = Callable[[Scenario, Path, pytest.MonkeyPatch, Run], Found]
+Way = Callable[[str, Scenario, Path, pytest.MonkeyPatch, Run], Found]
 WAYS: dict[str, tuple[Way, list[str]]] = {
-    "actors": (lambda scenario, *_: by_actors(scenario, "user"), list(KINDS)),
-    "actors by cluster": (lambda scenario, *_: by_actors(scenario, "cluster"), list(KINDS)),
+    "actors": (lambda kind, scenario, *_: by_actors(scenario, "user"), list(KINDS)),
+    "actors by cluster": (lambda kind, scenario, *_: by_actors(scenario, "cluster"), list(KINDS)),
     "deployment": (
-        lambda scenario, *_: by_deployment(scenario),
-        [kind for kind in KINDS if kind in MECHANISMS or not EXCHANGES[kind].undeployable],
+        lambda kind, scenario, *_: by_deployment(scenario),
+        [kind for kind in KINDS if kind not in EXCHANGES or not EXCHANGES[kind].undeployable],
     ),
-    "sweep": (lambda scenario, folder, *_: by_sweep(scenario, folder), list(KINDS)),
+    "sweep": (lambda kind, scenario, folder, *_: by_sweep(scenario, folder), list(KINDS)),
     "comparison": (
-        lambda scenario, folder, *_: by_comparison(scenario, folder),
-        [kind for kind in KINDS if MECHANISMS[KINDS[kind]].epsilon],
+        lambda kind, scenario, folder, *_: by_comparison(kind, scenario, folder),
+        [*CALIBRATED, AS_PRINTED],
     ),
     "estimator": (
-        lambda scenario, _, patch, reference: by_estimator(scenario, reference, patch),
-        list(MECHANISMS),  # it has no network, and so no other exchange
+        lambda kind, scenario, _, patch, reference: by_estimator(kind, scenario, reference, patch),
+        [kind for kind in KINDS if kind not in EXCHANGES],  # it has no network
     ),
 }
 QUICK = ("actors", "deployment")
@@ -198,7 +203,7 @@ def test_all_ways_give_the_same(
 ) -> None:
     monkeypatch.setattr(Plan, "seed", lambda self, setting, replicate: SEED)
     reference = by_arrays(kind, labels)
-    found = WAYS[way][0](scenario_of(kind, labels), tmp_path / "sweep", monkeypatch, reference)
+    found = WAYS[way][0](kind, scenario_of(kind, labels), tmp_path / "sweep", monkeypatch, reference)
     assert found == of_summary(reference.summary)
 
 
@@ -210,7 +215,8 @@ def test_all_ways_give_the_same_whatever_is_learned(
     monkeypatch.setattr(Plan, "seed", lambda self, setting, replicate: SEED)
     reference = by_arrays("peer_to_peer", "two labels", model)
     scenario = scenario_of("peer_to_peer", "two labels", model)
-    assert WAYS[way][0](scenario, tmp_path / "sweep", monkeypatch, reference) == of_summary(reference.summary)
+    found = WAYS[way][0]("peer_to_peer", scenario, tmp_path / "sweep", monkeypatch, reference)
+    assert found == of_summary(reference.summary)
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -220,6 +226,5 @@ def test_what_is_compared_has_something_to_say(labels: str) -> None:
     assert len({each.noisy_sha256 for each in found.values()}) == len(KINDS) - 1
     assert found["none"].noisy_sha256 == found["dp_sgd"].noisy_sha256
     assert len(set(found.values())) == len(KINDS)
-    for kind in KINDS:
-        if MECHANISMS[KINDS[kind]].epsilon:
-            assert 0.99 * EPSILON <= found[kind].epsilon <= EPSILON
+    for kind in CALIBRATED:
+        assert 0.99 * EPSILON <= found[kind].epsilon <= EPSILON
