@@ -221,16 +221,16 @@ class User:
     def _hold(self, sender: int, message: Ask) -> None:
         if self.state is not JOINING:
             self._require_member(sender)
-        if self._early is None:
-            self._early = []
         if self.host.one_answer:
             # One for each asker and round among all users of this host: so many cannot keep others' asks out, and no
             # more are held than there are users.
             if (sender, message.round) in self.host.early:
                 raise Refused(Fault.DUPLICATE, f"{name_of(sender)} asked already in round {message.round}")
             self.host.early.add((sender, message.round))
-        elif len(self._early) >= MAX_EARLY:
+        elif self._early is not None and len(self._early) >= MAX_EARLY:
             raise Refused(Fault.OUT_OF_ORDER, f"user {self.id} holds {MAX_EARLY} early asks and no more")
+        if self._early is None:
+            self._early = []
         self._early.append((sender, message))
 
     def _answered(self, sender: int, message: Answer) -> Sequence[Outgoing]:

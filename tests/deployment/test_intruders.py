@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import trio
-from closing import closed
 from intruding import Raw, context_of, enrolled_in, forge
 from journals import facts_of
 from live_deployment import Held, Live, mail
+from roles import closed
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.audit.runs import audit_runs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closing import closed
 from numpy.typing import NDArray
+from roles import Row, assert_refused, closed, fault, roster
 
 from p2p_labeldp.protocol import Coordinator, collection, coordinator
 from p2p_labeldp.protocol.coordinator import EXCHANGE, HELLOS, OVER
@@ -22,7 +22,6 @@ from p2p_labeldp.protocol.messages import (
     Features,
     Goodbye,
     Hello,
-    Message,
     Outgoing,
     Refused,
     Report,
@@ -49,16 +48,41 @@ def assigned(*clusters: int, rounds: int = 1) -> tuple[Coordinator, list[Outgoin
     return someone, sent
 
 
-def fault(someone: Coordinator, sender: int, message: Message) -> str:
-    before = someone.phase, someone.round, someone.clusters.tolist()
-    with pytest.raises(Refused) as caught:
-        list(someone.receive(sender, message))
-    assert (someone.phase, someone.round, someone.clusters.tolist()) == before
-    return caught.value.fault
+# What is not for it, not from whom it should be, or not now
+
+FOR_OTHERS = [Ask(0), Answer(0, 1), Report(0, 1), Round(0, True), closed(2), Goodbye(True)]
+STRANGERS = (4, 100, COORDINATOR, LEARNER, HOST)
+OF_THREE_FEATURES = Hello(VERSION, Features(np.zeros(3, dtype=np.float32)))
+REFUSED: dict[str, Row] = {
+    "a hello comes once": (make, [(0, hello(0))], [0], [hello(1)], "duplicate"),
+    "a hello after the assignment": (lambda: assigned(0, 0)[0], [], [0], [hello(0)], "out_of_order"),
+    "another version": (make, [], [0], [hello(0, version) for version in (0, VERSION + 1, -1)], "malformed"),
+    "everyone has as many features": (make, [(0, hello(0))], [1], [OF_THREE_FEATURES], "malformed"),
+    "strangers": (make, [], STRANGERS, [hello(0)], "misdirected"),
+    "strangers who are done": (lambda: assigned(0, 0, 0, 0)[0], [], STRANGERS, [Done(0, "dropped")], "misdirected"),
+    "messages for others": (lambda: assigned(0, 0)[0], [], [0], FOR_OTHERS, "misdirected"),
+    "a done before the assignment": (make, [], [0], [Done(0, "dropped")], "out_of_order"),
+    "a user is done once in a round": (
+        lambda: assigned(0, 0)[0], [(0, Done(0, "reported"))], [0], [Done(0, "dropped")], "duplicate",
+    ),
+    "a round that has not begun": (
+        lambda: assigned(0, 0, rounds=3)[0], [], [0], [Done(1, "reported"), Done(5, "reported")], "out_of_order",
+    ),
+    "a round that is over": (
+        lambda: assigned(0, rounds=2)[0], [(0, Done(0, "reported"))], [0], [Done(0, "reported")], "out_of_order",
+    ),
+    "the end": (lambda: assigned(0)[0], [(0, Done(0, "reported"))], [0], [Done(0, "reported")], "out_of_order"),
+}  # fmt: skip
 
 
-def ids(*members: int) -> bytes:
-    return np.array(members, dtype="<i8").tobytes()
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_refuses_and_stays_as_it_was(what: str) -> None:
+    assert_refused(*REFUSED[what])
+
+
+def test_another_version_is_named() -> None:
+    with pytest.raises(Refused, match=f"malformed: protocol version 9, but this is {VERSION}"):
+        make().receive(0, hello(0, 9))
 
 
 # Hellos
@@ -75,8 +99,8 @@ def test_nothing_is_sent_before_the_last_hello() -> None:
 def test_each_cluster_has_its_roster_and_then_its_assignments() -> None:
     someone, sent = assigned(0, 1, 1, 0)
     assert sent == [
-        (HOST, Roster(0, 0, ids(0, 3))), (0, Assignment(0, 2, 0)), (3, Assignment(0, 2, 1)),
-        (HOST, Roster(1, 0, ids(1, 2))), (1, Assignment(1, 2, 0)), (2, Assignment(1, 2, 1)),
+        (HOST, roster(0, [0, 3])), (0, Assignment(0, 2, 0)), (3, Assignment(0, 2, 1)),
+        (HOST, roster(1, [1, 2])), (1, Assignment(1, 2, 0)), (2, Assignment(1, 2, 1)),
     ]  # fmt: skip
     assert someone.clusters.tolist() == [0, 1, 1, 0]
 
@@ -108,14 +132,14 @@ def test_clusters_without_members_have_no_roster() -> None:
 
 
 def test_one_user_is_a_cluster() -> None:
-    assert assigned(0)[1] == [(HOST, Roster(0, 0, ids(0))), (0, Assignment(0, 1, 0))]
+    assert assigned(0)[1] == [(HOST, roster(0, [0])), (0, Assignment(0, 1, 0))]
 
 
 def test_a_long_roster_travels_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "ROSTER_PART", 2)
     _, sent = assigned(0, 0, 1, 0, 0, 0)
     parts = [message for to, message in sent if to == HOST]
-    assert parts == [Roster(0, 0, ids(0, 1)), Roster(0, 2, ids(3, 4)), Roster(0, 4, ids(5)), Roster(1, 0, ids(2))]
+    assert parts == [roster(0, [0, 1]), roster(0, [3, 4], 2), roster(0, [5], 4), roster(1, [2])]
     first_assignment = next(place for place, (to, _) in enumerate(sent) if to != HOST)
     assert first_assignment == 3
 
@@ -123,46 +147,9 @@ def test_a_long_roster_travels_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_roster_that_fills_its_parts_exactly_has_no_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "ROSTER_PART", 2)
     assert [message for to, message in assigned(0, 0, 0, 0)[1] if to == HOST] == [
-        Roster(0, 0, ids(0, 1)),
-        Roster(0, 2, ids(2, 3)),
+        roster(0, [0, 1]),
+        roster(0, [2, 3], 2),
     ]
-
-
-def test_a_hello_comes_once() -> None:
-    someone = make()
-    someone.receive(0, hello(0))
-    assert fault(someone, 0, hello(1)) == "duplicate"
-
-
-def test_a_hello_after_the_assignment_is_out_of_order() -> None:
-    assert fault(assigned(0, 0)[0], 0, hello(0)) == "out_of_order"
-
-
-@pytest.mark.parametrize("version", [0, VERSION + 1, -1])
-def test_another_version_is_refused(version: int) -> None:
-    with pytest.raises(Refused, match=f"malformed: protocol version {version}, but this is {VERSION}"):
-        make().receive(0, hello(0, version))
-
-
-def test_everyone_has_the_same_number_of_features() -> None:
-    someone = make()
-    someone.receive(0, hello(0))
-    assert fault(someone, 1, Hello(VERSION, Features(np.zeros(3, dtype=np.float32)))) == "malformed"
-
-
-@pytest.mark.parametrize("sender", [4, 100, COORDINATOR, LEARNER, HOST])
-def test_strangers_are_misdirected(sender: int) -> None:
-    assert fault(make(4), sender, hello(0)) == "misdirected"
-    assert fault(assigned(0, 0, 0, 0)[0], sender, Done(0, "dropped")) == "misdirected"
-
-
-@pytest.mark.parametrize("message", [Ask(0), Answer(0, 1), Report(0, 1), Round(0, True), closed(2), Goodbye(True)])
-def test_messages_for_others_are_misdirected(message: Message) -> None:
-    assert fault(assigned(0, 0)[0], 0, message) == "misdirected"
-
-
-def test_a_done_before_the_assignment_is_out_of_order() -> None:
-    assert fault(make(), 0, Done(0, "dropped")) == "out_of_order"
 
 
 # When hellos are missing
@@ -182,7 +169,7 @@ def test_when_the_hello_limit_passes_those_present_go_on() -> None:
     someone.receive(3, hello(0))
     someone.receive(1, hello(0))
     assert list(someone.expire()) == [
-        (HOST, Roster(0, 0, ids(1, 3))),
+        (HOST, roster(0, [1, 3])),
         (1, Assignment(0, 2, 0)),
         (3, Assignment(0, 2, 1)),
     ]
@@ -194,8 +181,8 @@ def test_the_absent_are_not_waited_for_and_cannot_be_done() -> None:
     someone = make(3)
     someone.receive(1, hello(0))
     list(someone.expire())
-    assert fault(someone, 0, Done(0, "reported")) == "out_of_order"
-    assert fault(someone, 0, hello(0)) == "out_of_order"
+    assert fault(someone, (0, Done(0, "reported"))) == "out_of_order"
+    assert fault(someone, (0, hello(0))) == "out_of_order"
     list(someone.receive(1, Done(0, "reported")))
     assert someone.finished
 
@@ -210,7 +197,7 @@ def test_without_any_hello_every_round_is_closed_empty() -> None:
 
 def test_a_refused_hello_leaves_its_user_absent() -> None:
     someone = make(2)
-    fault(someone, 0, hello(0, version=9))
+    fault(someone, (0, hello(0, version=9)))
     someone.receive(1, hello(0))
     list(someone.expire())
     assert someone.absent == [0]
@@ -266,26 +253,6 @@ def test_rounds_follow_each_other() -> None:
     assert len(someone.attendance) == 3
 
 
-def test_a_user_is_done_once_per_round() -> None:
-    someone, _ = assigned(0, 0)
-    someone.receive(0, Done(0, "reported"))
-    assert fault(someone, 0, Done(0, "dropped")) == "duplicate"
-    assert someone.attendance[0].outcomes["dropped"] == 0
-
-
-@pytest.mark.parametrize("round_", [1, 5])
-def test_nobody_is_done_with_a_round_that_has_not_begun(round_: int) -> None:
-    assert fault(assigned(0, 0, rounds=3)[0], 0, Done(round_, "reported")) == "out_of_order"
-
-
-def test_a_done_of_a_past_round_or_after_the_end_is_out_of_order() -> None:
-    someone, _ = assigned(0, rounds=2)
-    someone.receive(0, Done(0, "reported"))
-    assert fault(someone, 0, Done(0, "reported")) == "out_of_order"
-    someone.receive(0, Done(1, "reported"))
-    assert fault(someone, 0, Done(1, "reported")) == "out_of_order"
-
-
 def test_who_is_not_done_at_the_limit_is_missing_does_not_report_and_is_still_invited_to_the_next_round() -> None:
     someone, _ = assigned(0, 0, 0, rounds=2)
     someone.receive(1, Done(0, "reported"))
@@ -316,8 +283,9 @@ def test_who_speaks_of_a_round_that_is_over_is_waited_for_again() -> None:
     someone, _ = assigned(0, 0, 0, rounds=2)
     someone.receive(1, Done(0, "reported"))
     list(someone.expire())
-    assert fault(someone, 2, Done(0, "reported")) == "out_of_order"
-    assert fault(someone, 2, Done(0, "reported")) == "out_of_order"
+    for _ in range(2):
+        with pytest.raises(Refused, match="at the wrong time"):
+            someone.receive(2, Done(0, "reported"))
     assert someone.awaited == 2
     list(someone.receive(1, Done(1, "reported")))
     assert someone.round == 1

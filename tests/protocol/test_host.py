@@ -5,89 +5,59 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from roles import Row, assert_refused, hearing, roster
 
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Message, Refused, Roster, Round
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Roster, Round
 
 
-def roster(cluster: int, first: int, *members: int) -> Roster:
-    return Roster(cluster, first, np.array(members, dtype="<i8").tobytes())
-
-
-@pytest.fixture
-def host() -> Host:
+def make() -> Host:
     return Host(Parameters(0.1, 1.0), SeededCoins(5), 10, 20)
 
 
-def fault(host: Host, sender: int, message: Message) -> str:
-    with pytest.raises(Refused) as caught:
-        host.receive(sender, message)
-    return caught.value.fault
+TOLD, ROUND, GONE = (COORDINATOR, roster(0, [3, 5])), (COORDINATOR, Round(1, False)), (COORDINATOR, Goodbye(False))
+KNOWN = [roster(0, [3, 5]), roster(0, [5], first=1)]
+REFUSED: dict[str, Row] = {
+    "a part of a roster that is known": (make, [TOLD], [COORDINATOR], KNOWN, "duplicate"),
+    "a part that leaves a gap": (make, [], [COORDINATOR], [roster(0, [9], first=2)], "out_of_order"),
+    "half a member": (make, [], [COORDINATOR], [Roster(0, 0, b"123")], "malformed"),
+    # One user many times over would pass for a cluster of the minimum size.
+    "members descending, twice or negative": (
+        make, [], [COORDINATOR], [roster(0, [5, 3]), roster(0, [3, 3]), roster(0, [-1, 3])], "malformed",
+    ),
+    "members that do not ascend from part to part": (
+        make, [TOLD], [COORDINATOR], [roster(0, [5], first=2)], "malformed",
+    ),
+    "orders of anyone but the coordinator": (make, [], [0, LEARNER], [roster(0, [3]), Goodbye(False)], "misdirected"),
+    "messages for others": (make, [], [COORDINATOR], [Ask(0)], "misdirected"),
+    "leaving twice": (make, [GONE], [COORDINATOR], [Goodbye(False)], "duplicate"),
+    "a round that is left out": (make, [], [COORDINATOR], [Round(2, False)], "out_of_order"),
+    "the close of a round twice": (make, [ROUND], [COORDINATOR], [Round(1, False)], "duplicate"),
+    "a round after the last": (make, [ROUND, GONE], [COORDINATOR], [Round(3, False)], "out_of_order"),
+}  # fmt: skip
 
 
-def test_a_roster_is_put_together_from_its_parts(host: Host) -> None:
-    assert host.receive(COORDINATOR, roster(0, 0, 3, 5)) == ()
-    host.receive(COORDINATOR, roster(1, 0, 4))
-    host.receive(COORDINATOR, roster(0, 2, 9))
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_refuses_and_stays_as_it_was(what: str) -> None:
+    assert_refused(*REFUSED[what])
+
+
+def test_a_roster_is_put_together_from_its_parts() -> None:
+    host = hearing(make(), TOLD, (COORDINATOR, roster(1, [4])), (COORDINATOR, roster(0, [9], first=2)))
     assert {cluster: list(members) for cluster, members in host.rosters.items()} == {0: [3, 5, 9], 1: [4]}
 
 
-def test_a_part_that_is_known_is_a_duplicate(host: Host) -> None:
-    host.receive(COORDINATOR, roster(0, 0, 3, 5))
-    assert fault(host, COORDINATOR, roster(0, 0, 3, 5)) == "duplicate"
-    assert fault(host, COORDINATOR, roster(0, 1, 5)) == "duplicate"
-    assert list(host.rosters[0]) == [3, 5]
+def test_a_host_counts_the_rounds_that_are_closed_and_leaves_with_the_last() -> None:
+    host = hearing(make(), ROUND)
+    assert (host.closed, host.left) == (1, False)
+    host.receive(*GONE)
+    assert (host.closed, host.left) == (2, True)
 
 
-def test_a_part_that_leaves_a_gap_is_out_of_order_and_changes_nothing(host: Host) -> None:
-    assert fault(host, COORDINATOR, roster(0, 2, 9)) == "out_of_order"
-    assert not host.rosters
-
-
-def test_half_a_member_is_malformed(host: Host) -> None:
-    assert fault(host, COORDINATOR, Roster(0, 0, b"123")) == "malformed"
-
-
-@pytest.mark.parametrize("members", [(5, 3), (3, 3), (-1, 3)], ids=["descending", "twice", "negative"])
-def test_members_must_be_users_in_ascending_order(host: Host, members: tuple[int, ...]) -> None:
-    """One user many times over would pass for a cluster of the minimum size."""
-    assert fault(host, COORDINATOR, roster(0, 0, *members)) == "malformed"
-
-
-def test_members_must_ascend_from_part_to_part(host: Host) -> None:
-    host.receive(COORDINATOR, roster(0, 0, 3, 5))
-    assert fault(host, COORDINATOR, roster(0, 2, 5)) == "malformed"
-
-
-@pytest.mark.parametrize("sender", [0, LEARNER])
-def test_only_the_coordinator_gives_orders(host: Host, sender: int) -> None:
-    assert fault(host, sender, roster(0, 0, 3)) == "misdirected"
-    assert fault(host, sender, Goodbye(False)) == "misdirected"
-    assert not host.left
-
-
-def test_other_messages_are_misdirected(host: Host) -> None:
-    assert fault(host, COORDINATOR, Ask(0)) == "misdirected"
-
-
-def test_a_host_leaves_once(host: Host) -> None:
-    host.receive(COORDINATOR, Goodbye(False))
-    assert host.left
-    assert fault(host, COORDINATOR, Goodbye(False)) == "duplicate"
-
-
-def test_a_host_hears_of_the_close_of_every_round_once(host: Host) -> None:
-    assert fault(host, COORDINATOR, Round(2, False)) == "out_of_order"
-    host.receive(COORDINATOR, Round(1, False))
-    assert fault(host, COORDINATOR, Round(1, False)) == "duplicate"
-    host.receive(COORDINATOR, Goodbye(False))
-    assert host.closed == 2
-    assert fault(host, COORDINATOR, Round(3, False)) == "out_of_order"
-
-
-def test_a_user_gets_the_coins_that_she_would_draw_alone(host: Host) -> None:
+def test_a_user_gets_the_coins_that_she_would_draw_alone() -> None:
+    host = make()
     for round_ in (0, 1, 2):
         for user in (10, 19, 13):
             assert host.coins(round_, user) == SeededCoins(5).block(round_, user, user + 1)[0].tolist()

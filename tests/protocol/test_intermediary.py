@@ -6,13 +6,13 @@ from array import array
 
 import numpy as np
 import pytest
-from closing import closed
 from numpy.typing import NDArray
+from roles import Row, assert_refused, closed, fault, roster
 
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host
-from p2p_labeldp.protocol.intermediary import Curator, Intermediary, Shuffler, Work
+from p2p_labeldp.protocol.intermediary import Curator, Shuffler, Work
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
@@ -26,10 +26,8 @@ from p2p_labeldp.protocol.messages import (
     Done,
     Fault,
     Goodbye,
-    Message,
     Outgoing,
     Refusal,
-    Refused,
     Release,
     Report,
     Roster,
@@ -48,14 +46,8 @@ def shuffler(work: Work = moved) -> Shuffler:
     """Of four users the last two are in cluster 1."""
     someone = Shuffler(4, 3, work, closing_limit=9.0, submit_limit=5.0)
     for cluster, members in enumerate(([0, 1], [2, 3])):
-        someone.receive(COORDINATOR, Roster(cluster, 0, np.array(members, dtype="<i8").tobytes()))
+        someone.receive(COORDINATOR, roster(cluster, members))
     return someone
-
-
-def fault(role: Intermediary | Submitter, sender: int, message: Message) -> str:
-    with pytest.raises(Refused) as refused:
-        role.receive(sender, message)
-    return refused.value.fault
 
 
 def released(*labels: tuple[int, int]) -> list[Outgoing]:
@@ -81,7 +73,7 @@ def test_a_roster_may_come_after_the_close() -> None:
     someone = Shuffler(4, 3, moved, 9.0, 5.0)
     someone.receive(1, Submit(1))
     assert list(someone.receive(COORDINATOR, closed(4, 0, [1]))) == []
-    assert list(someone.receive(COORDINATOR, Roster(2, 0, np.arange(4, dtype="<i8").tobytes()))) == released((1, 0))
+    assert list(someone.receive(COORDINATOR, roster(2, range(4)))) == released((1, 0))
 
 
 def test_labels_of_those_who_do_not_count_are_dropped() -> None:
@@ -100,13 +92,13 @@ def test_when_the_wait_is_over_it_goes_on_with_what_there_is() -> None:
     assert someone.limit == 5.0
     assert list(someone.expire()) == released((1, 1))
     assert someone.lost() == [0, 2]
-    assert fault(someone, 2, Submit(0)) == "out_of_order"
+    assert fault(someone, (2, Submit(0))) == "out_of_order"
 
 
 def test_what_a_curator_publishes_goes_to_the_learner_before_the_labels() -> None:
     shares = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
     someone = Curator(2, 3, lambda users, labels, clusters: (users, labels, shares), 9.0, 5.0)
-    someone.receive(COORDINATOR, Roster(0, 0, np.arange(2, dtype="<i8").tobytes()))
+    someone.receive(COORDINATOR, roster(0, range(2)))
     someone.receive(1, Submit(1))
     assert list(someone.receive(COORDINATOR, closed(2, 0, [1]))) == [
         (LEARNER, ClusterShares(0, shares[0].tobytes())),
@@ -116,19 +108,24 @@ def test_what_a_curator_publishes_goes_to_the_learner_before_the_labels() -> Non
     ]
 
 
-def test_it_refuses_what_is_not_its_own() -> None:
-    someone = shuffler()
-    someone.receive(1, Submit(1))
-    assert fault(someone, 1, Submit(1)) == "duplicate"
-    assert fault(someone, 2, Submit(3)) == "malformed"
-    assert fault(someone, 4, Submit(0)) == "misdirected"
-    assert fault(someone, 0, closed(4)) == "misdirected"
-    assert fault(someone, 0, Ask(0)) == "misdirected"
-    assert fault(someone, 0, Roster(0, 0, bytes(8))) == "misdirected"
-    assert fault(someone, COORDINATOR, Roster(0, 0, b"1234567")) == "malformed"
-    assert fault(someone, COORDINATOR, Roster(0, 0, np.array([4], dtype="<i8").tobytes())) == "malformed"
-    someone.receive(COORDINATOR, closed(4, 0, [0, 1]))
-    assert fault(someone, COORDINATOR, closed(4)) == "duplicate"
+HANDED = 1, Submit(1)
+REFUSED: dict[str, Row] = {
+    "a second label": (shuffler, [HANDED], [1], [Submit(1)], "duplicate"),
+    "a label that does not exist": (shuffler, [], [2], [Submit(3)], "malformed"),
+    "a stranger's": (shuffler, [], [4], [Submit(0)], "misdirected"),
+    "messages for others": (shuffler, [], [0], [closed(4), Ask(0), roster(0, [0])], "misdirected"),
+    "a roster of anything but users": (
+        shuffler, [], [COORDINATOR], [Roster(0, 0, b"1234567"), roster(0, [4])], "malformed",
+    ),
+    "a second close": (
+        shuffler, [HANDED, (COORDINATOR, closed(4, 0, [0, 1]))], [COORDINATOR], [closed(4)], "duplicate",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_refuses_and_stays_as_it_was(what: str) -> None:
+    assert_refused(*REFUSED[what])
 
 
 def submitter(to: int, *, alpha: float = 0.0, theta: float = 1.0, minimum: int = 1) -> Submitter:
@@ -169,11 +166,11 @@ def test_who_has_handed_her_label_over_has_nothing_to_report_at_the_close() -> N
 def test_she_abstains_in_a_small_cluster_and_answers_nobody() -> None:
     someone = submitter(CURATOR, minimum=3)
     assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "abstained"))]
-    assert fault(someone, 1, Ask(0)) == "misdirected"
+    assert fault(someone, (1, Ask(0))) == "misdirected"
 
 
 def test_who_has_handed_over_her_true_label_tells_it_to_nobody_else() -> None:
     someone = submitter(CURATOR)
     someone.receive(COORDINATOR, Assignment(0, 2, 0))
-    assert fault(someone, 1, Ask(0)) == "misdirected"
-    assert fault(someone, 1, Answer(0, 0)) == "misdirected"
+    assert fault(someone, (1, Ask(0))) == "misdirected"
+    assert fault(someone, (1, Answer(0, 0))) == "misdirected"

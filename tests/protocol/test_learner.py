@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from closing import closed
+from roles import Row, assert_refused, closed, fault
 
 from p2p_labeldp.protocol import Learner, collection
 from p2p_labeldp.protocol.messages import (
@@ -18,9 +18,7 @@ from p2p_labeldp.protocol.messages import (
     Closed,
     ClusterShares,
     Fault,
-    Message,
     Refusal,
-    Refused,
     Release,
     Report,
 )
@@ -30,12 +28,45 @@ def make(users: int = 4, rounds: int = 1, labels: int = 3, teller: int = COORDIN
     return Learner(users, rounds, labels, rounds_limit=50.0, report_limit=9.0, teller=teller)
 
 
-def fault(learner: Learner, sender: int, message: Message) -> str:
-    before = [[column.tolist() for column in learner.reports(round_)] for round_ in range(learner.rounds)]
-    with pytest.raises(Refused) as caught:
-        learner.receive(sender, message)
-    assert [[column.tolist() for column in learner.reports(round_)] for round_ in range(learner.rounds)] == before
-    return caught.value.fault
+def shares(*row: float) -> bytes:
+    return np.array(row, dtype="<f8").tobytes()
+
+
+# What is not for it, not from whom it should be, or not now
+
+CLOSED, REPORTED = (COORDINATOR, closed(4, 0, [0])), (0, Report(0, 1))
+PUBLISHED = CURATOR, ClusterShares(0, shares(0.25, 0.75))
+WRONG_SHARES = [ClusterShares(0, shares(1.0)), ClusterShares(0, shares(float("nan"), 1.0)),
+                ClusterShares(4, shares(0.5, 0.5))]  # fmt: skip
+FROM_CURATORS = [Release(0, 1), ClusterShares(0, bytes(24))]
+REFUSED: dict[str, Row] = {
+    "whoever does not count": (make, [CLOSED], [1], [Report(0, 1)], "out_of_order"),
+    "a second report before the close": (make, [REPORTED], [0], [Report(0, 2)], "duplicate"),
+    "a second report behind the close": (make, [REPORTED, CLOSED], [0], [Report(0, 1)], "duplicate"),
+    "a label that does not exist": (make, [], [0], [Report(0, 3), Report(0, -1)], "malformed"),
+    "a round that does not exist": (make, [], [0], [Report(1, 0)], "out_of_order"),
+    "reports of anyone but users": (
+        make, [], (4, COORDINATOR, LEARNER, AUDITOR, HOST, -9), [Report(0, 0)], "misdirected",
+    ),
+    "a close from anyone but the coordinator": (make, [], (0, LEARNER, HOST, CURATOR), [closed(4)], "misdirected"),
+    "a second close": (make, [CLOSED], [COORDINATOR], [closed(4)], "duplicate"),
+    "the close of a round beyond the last": (make, [CLOSED], [COORDINATOR], [closed(4, 1)], "out_of_order"),
+    "messages for others": (make, [], [0], [Ask(0)], "misdirected"),
+    "what curators send": (make, [], [COORDINATOR], FROM_CURATORS, "misdirected"),
+    "reports behind a shuffler": (lambda: make(teller=SHUFFLER), [], [2], [Report(0, 1)], "misdirected"),
+    "labels from another party": (lambda: make(teller=SHUFFLER), [], [CURATOR], [Release(1, 1)], "misdirected"),
+    "shares of another length, or that are no numbers": (
+        lambda: make(labels=2, teller=CURATOR), [], [CURATOR], WRONG_SHARES, "malformed",
+    ),
+    "shares of a cluster twice": (
+        lambda: make(labels=2, teller=CURATOR), [PUBLISHED], [CURATOR], [PUBLISHED[1]], "duplicate",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_refuses_and_stays_as_it_was(what: str) -> None:
+    assert_refused(*REFUSED[what])
 
 
 def reports(learner: Learner, round_: int = 0) -> list[tuple[int, int]]:
@@ -82,13 +113,6 @@ def test_an_early_report_of_someone_who_does_not_count_is_dropped_and_takes_nobo
     assert reports(learner) == [(0, 2)]
 
 
-def test_whoever_does_not_count_is_refused_after_the_close() -> None:
-    learner = make()
-    learner.receive(COORDINATOR, closed(4, 0, [0]))
-    assert fault(learner, 1, Report(0, 1)) == "out_of_order"
-    assert not learner.finished
-
-
 def test_a_round_without_reports_is_complete_at_once() -> None:
     learner = make()
     learner.receive(COORDINATOR, closed(4))
@@ -114,60 +138,22 @@ def test_a_close_may_come_in_parts_and_in_any_order(monkeypatch: pytest.MonkeyPa
     learner.receive(17, Report(0, 1))
     learner.receive(0, Report(0, 2))
     assert (learner.stage, learner.finished) == (0, False)
-    assert fault(learner, COORDINATOR, Closed(0, 0, b"\x01", 0)) == "duplicate"
-    assert fault(learner, COORDINATOR, Closed(0, 4, b"\x01", 0)) == "malformed"
-    assert fault(learner, COORDINATOR, Closed(0, 8, b"\x01\x00", 0)) == "malformed"
-    assert fault(learner, COORDINATOR, Closed(0, 24, b"\x01", 0)) == "malformed"
+    assert fault(learner, (COORDINATOR, Closed(0, 0, b"\x01", 0))) == "duplicate"
+    assert fault(learner, (COORDINATOR, Closed(0, 4, b"\x01", 0))) == "malformed"
+    assert fault(learner, (COORDINATOR, Closed(0, 8, b"\x01\x00", 0))) == "malformed"
+    assert fault(learner, (COORDINATOR, Closed(0, 24, b"\x01", 0))) == "malformed"
     learner.receive(COORDINATOR, Closed(0, 8, b"\x00", 0))
     assert learner.finished
     assert reports(learner) == [(0, 2), (17, 1)]
-
-
-def test_a_second_report_of_a_round_is_a_duplicate_before_and_after_its_close() -> None:
-    learner = make()
-    learner.receive(0, Report(0, 1))
-    assert fault(learner, 0, Report(0, 2)) == "duplicate"
-    learner.receive(COORDINATOR, closed(4, 0, [0, 1]))
-    assert fault(learner, 0, Report(0, 1)) == "duplicate"
-    assert not learner.finished
-
-
-def test_a_label_or_round_that_does_not_exist_is_refused() -> None:
-    assert fault(make(labels=3), 0, Report(0, 3)) == "malformed"
-    assert fault(make(labels=3), 0, Report(0, -1)) == "malformed"
-    assert fault(make(rounds=1), 0, Report(1, 0)) == "out_of_order"
-
-
-@pytest.mark.parametrize("sender", [4, COORDINATOR, LEARNER, AUDITOR, HOST, -9])
-def test_only_users_report(sender: int) -> None:
-    assert fault(make(users=4), sender, Report(0, 0)) == "misdirected"
-
-
-@pytest.mark.parametrize("sender", [0, LEARNER, HOST, CURATOR])
-def test_only_the_coordinator_closes_a_round(sender: int) -> None:
-    assert fault(make(), sender, closed(4)) == "misdirected"
-
-
-def test_other_messages_are_misdirected() -> None:
-    assert fault(make(), 0, Ask(0)) == "misdirected"
-    assert fault(make(), COORDINATOR, Release(0, 1)) == "misdirected"
-    assert fault(make(), COORDINATOR, ClusterShares(0, bytes(24))) == "misdirected"
 
 
 def test_rounds_are_closed_in_any_order_and_once() -> None:
     """Where messages overtake each other, so do these."""
     learner = make(rounds=2)
     learner.receive(COORDINATOR, closed(4, 1))
-    assert fault(learner, COORDINATOR, closed(4, 1)) == "duplicate"
     assert not learner.finished
     learner.receive(COORDINATOR, closed(4, 0))
     assert learner.finished
-
-
-def test_a_round_beyond_the_last_cannot_be_closed() -> None:
-    learner = make(rounds=1)
-    learner.receive(COORDINATOR, closed(4, 0))
-    assert fault(learner, COORDINATOR, closed(4, 1)) == "out_of_order"
 
 
 def test_every_wait_has_a_limit_a_shorter_one_once_every_round_is_closed() -> None:
@@ -187,7 +173,7 @@ def test_when_the_limit_passes_it_goes_on_with_what_it_has_and_knows_who_is_miss
     assert learner.finished
     assert reports(learner) == [(0, 1)]
     assert learner.lost(0) == [1, 3]
-    assert fault(learner, 1, Report(0, 1)) == "out_of_order"
+    assert fault(learner, (1, Report(0, 1))) == "out_of_order"
 
 
 def test_the_largest_label_that_may_travel_can_be_kept() -> None:
@@ -200,15 +186,9 @@ def test_the_largest_label_that_may_travel_can_be_kept() -> None:
 # Behind a curator or a shuffler
 
 
-def shares(*row: float) -> bytes:
-    return np.array(row, dtype="<f8").tobytes()
-
-
 def test_labels_come_from_the_party_that_closes_the_round() -> None:
     learner = make(teller=SHUFFLER)
     learner.receive(SHUFFLER, Release(2, 1))
-    assert fault(learner, 2, Report(0, 1)) == "misdirected"
-    assert fault(learner, CURATOR, Release(1, 1)) == "misdirected"
     learner.receive(SHUFFLER, closed(4, 0, [2]))
     assert learner.finished
     assert reports(learner) == [(2, 1)]
@@ -226,12 +206,3 @@ def test_what_a_curator_publishes_is_waited_for() -> None:
     assert learner.finished
     assert learner.shares is not None
     assert learner.shares.tolist() == [[0.25, 0.75], [0.5, 0.5]]
-
-
-def test_shares_of_another_length_or_that_are_no_numbers_are_malformed() -> None:
-    learner = make(labels=2, teller=CURATOR)
-    assert fault(learner, CURATOR, ClusterShares(0, shares(1.0))) == "malformed"
-    assert fault(learner, CURATOR, ClusterShares(0, shares(float("nan"), 1.0))) == "malformed"
-    assert fault(learner, CURATOR, ClusterShares(4, shares(0.5, 0.5))) == "malformed"
-    learner.receive(CURATOR, ClusterShares(0, shares(0.25, 0.75)))
-    assert fault(learner, CURATOR, ClusterShares(0, shares(0.5, 0.5))) == "duplicate"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
-import pytest
+from roles import closed, fault
 
 from p2p_labeldp.mechanisms import SeededCoins, make_plan
-from p2p_labeldp.protocol.collection import closed_parts
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import (
@@ -17,11 +16,8 @@ from p2p_labeldp.protocol.messages import (
     Ask,
     Assignment,
     Done,
-    Fault,
     Goodbye,
-    Message,
     Prior,
-    Refused,
     Report,
     Round,
 )
@@ -51,31 +47,25 @@ def in_stages() -> tuple[Responder, Responder]:
     return found["reported"], found["dropped"]
 
 
-def fault(user: Responder, sender: int, message: Message) -> Fault:
-    with pytest.raises(Refused) as refused:
-        user.receive(sender, message)
-    return refused.value.fault
-
-
 def test_who_reports_first_is_done_with_it() -> None:
     first, _ = in_stages()
     report, done = first.receive(COORDINATOR, Round(1, True))
     assert isinstance(report[1], Report)
     assert done == (COORDINATOR, Done(1, "dropped"))
-    assert fault(first, LEARNER, PRIOR) == "out_of_order"
+    assert fault(first, (LEARNER, PRIOR)) == "out_of_order"
     assert list(first.receive(COORDINATOR, Goodbye(True))) == []
 
 
 def test_who_answers_second_waits_for_her_prior_and_answers_once() -> None:
     _, second = in_stages()
     assert list(second.receive(COORDINATOR, Round(1, True))) == []
-    assert fault(second, 3, PRIOR) == "misdirected"
-    assert fault(second, LEARNER, Prior(b"1234")) == "malformed"
-    assert fault(second, LEARNER, Prior(np.array([1, np.nan, 0], dtype="<f8").tobytes())) == "malformed"
-    assert fault(second, LEARNER, Prior(np.array([1, -1, 0], dtype="<f8").tobytes())) == "malformed"
+    assert fault(second, (3, PRIOR)) == "misdirected"
+    assert fault(second, (LEARNER, Prior(b"1234"))) == "malformed"
+    assert fault(second, (LEARNER, Prior(np.array([1, np.nan, 0], dtype="<f8").tobytes()))) == "malformed"
+    assert fault(second, (LEARNER, Prior(np.array([1, -1, 0], dtype="<f8").tobytes()))) == "malformed"
     assert list(second.receive(LEARNER, PRIOR)) == [(COORDINATOR, Done(1, "reported"))]
-    assert fault(second, LEARNER, PRIOR) == "duplicate"
-    assert fault(second, 3, Ask(1)) == "misdirected"
+    assert fault(second, (LEARNER, PRIOR)) == "duplicate"
+    assert fault(second, (3, Ask(1))) == "misdirected"
     assert list(second.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(1, 0))]
 
 
@@ -100,10 +90,8 @@ def test_the_learner_tells_all_others_when_the_last_report_of_the_first_stage_is
         return np.full((4, 2), 0.5)
 
     learner = Learner(4, 2, 2, 60.0, 60.0, prior_of=prior_of)
-    counted = np.array([True, False, True, False])
-    (close,) = closed_parts(0, counted)
     assert list(learner.receive(0, Report(0, 1))) == []
-    assert list(learner.receive(COORDINATOR, close)) == []
+    assert list(learner.receive(COORDINATOR, closed(4, 0, [0, 2]))) == []
     told = learner.receive(2, Report(0, 0))
     assert asked == [[0, 2]]
     assert [to for to, _ in told] == [1, 3]

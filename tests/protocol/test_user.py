@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from roles import Row, assert_refused, fault, roster
+from transcripts import Tossed
 
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol import Host, User, user
@@ -29,9 +29,7 @@ from p2p_labeldp.protocol.messages import (
     Message,
     Outgoing,
     Refusal,
-    Refused,
     Report,
-    Roster,
     Round,
 )
 from p2p_labeldp.protocol.user import ABSTAINING, DONE, JOINING, LEFT, WAITING
@@ -41,29 +39,22 @@ ME = 5
 FIRST, MYSELF, THIRD, LAST = 0.0, 0.25, 0.5, 0.99  # the peer's coin for each place among four members
 
 
-class TossedCoins:
-    """Coins that were tossed beforehand: the same four for every user, one set per round."""
-
-    def __init__(self, *rounds: Sequence[float]) -> None:
-        self.rounds = rounds
-
-    def block(self, round_: int, start: int, stop: int) -> NDArray[np.float64]:
-        return np.tile(np.array(self.rounds[round_], dtype=np.float64), (stop - start, 1))
-
-
 def coins(flip: float = 0.9, peer: float = THIRD, keep: float = 0.0, other: float = 0.0) -> tuple[float, ...]:
     return flip, peer, keep, other
 
 
 def make(*rounds: Sequence[float], parameters: Parameters | None = None, label: int = 0) -> User:
     parameters = parameters or Parameters(alpha=0.5, theta=0.5, rounds=3)
-    host = Host(parameters, TossedCoins(*(rounds or [coins()] * 3)), 0, 20)
-    host.receive(COORDINATOR, Roster(4, 0, np.array(MEMBERS, dtype="<i8").tobytes()))
+    host = Host(parameters, Tossed([np.tile(each, (20, 1)) for each in rounds or [coins()] * 3]), 0, 20)
+    host.receive(COORDINATOR, roster(4, MEMBERS))
     return User(ME, label, host)
 
 
+HER_PLACE = Assignment(4, 4, 1)
+
+
 def begin(someone: User) -> list[Outgoing]:
-    return list(someone.receive(COORDINATOR, Assignment(4, 4, 1)))
+    return list(someone.receive(COORDINATOR, HER_PLACE))
 
 
 def begun(*rounds: Sequence[float], parameters: Parameters | None = None, label: int = 0) -> User:
@@ -72,48 +63,66 @@ def begun(*rounds: Sequence[float], parameters: Parameters | None = None, label:
     return someone
 
 
-def fault(someone: User, sender: int, message: Message) -> str:
-    """The fault of a message she refuses; she stays as she was."""
-    before = someone.state, someone.round
-    with pytest.raises(Refused) as caught:
-        list(someone.receive(sender, message))
-    assert (someone.state, someone.round) == before
-    return caught.value.fault
+def abstaining() -> User:
+    return begun(parameters=Parameters(0.5, 1.0, minimum_size=5, rounds=2))
 
 
 # What is not for her, not from whom it should be, or not now
 
-ONE = np.ones(1, dtype=np.float32)
-FOR_OTHERS = [Hello(1, Features(ONE)), Report(0, 0), Done(0, "dropped"), Closed(0, 0, b"", 0), Roster(4, 0, b"")]
-HER_PLACE = Assignment(4, 4, 1)
-REFUSED: dict[str, tuple[Callable[[], User], Sequence[int], Sequence[Message], str]] = {
-    "only the coordinator assigns": (make, (2, ME, LEARNER, HOST, AUDITOR), [HER_PLACE], "misdirected"),
-    "she is assigned once": (begun, [COORDINATOR], [HER_PLACE], "duplicate"),
+FOR_OTHERS = [
+    Hello(1, Features(np.ones(1, dtype=np.float32))), Report(0, 0), Done(0, "dropped"), Closed(0, 0, b"", 0),
+    roster(4, MEMBERS),
+]  # fmt: skip
+NEXT, GONE = (COORDINATOR, Round(1, False)), (COORDINATOR, Goodbye(False))
+REFUSED: dict[str, Row] = {
+    "only the coordinator assigns": (make, [], (2, ME, LEARNER, HOST, AUDITOR), [HER_PLACE], "misdirected"),
+    "she is assigned once": (begun, [], [COORDINATOR], [HER_PLACE], "duplicate"),
     "an assignment needs the whole roster": (
-        make, [COORDINATOR], [Assignment(3, 4, 1), Assignment(4, 5, 1), Assignment(4, 3, 1)], "out_of_order",
+        make, [], [COORDINATOR], [Assignment(3, 4, 1), Assignment(4, 5, 1), Assignment(4, 3, 1)], "out_of_order",
     ),
     "another user's place": (
-        make, [COORDINATOR], [Assignment(4, 4, place) for place in (0, 2, 3, 4, 2**40)], "misdirected",
+        make, [], [COORDINATOR], [Assignment(4, 4, place) for place in (0, 2, 3, 4, 2**40)], "misdirected",
     ),
-    "no round begins before she is assigned": (make, [COORDINATOR], [Round(0, False), Round(1, False)], "out_of_order"),
-    "no answer is awaited before she is assigned": (make, [7], [Answer(0, 1)], "out_of_order"),
-    "messages for others": (begun, [COORDINATOR], FOR_OTHERS, "misdirected"),
-    "nobody outside her cluster is answered": (begun, (0, 3, 6, 10, COORDINATOR, LEARNER), [Ask(0)], "misdirected"),
-    "an early ask for a later round than the next": (make, [9], [Ask(1)], "out_of_order"),
+    "no round begins before she is assigned": (
+        make, [], [COORDINATOR], [Round(0, False), Round(1, False)], "out_of_order",
+    ),
+    "no answer is awaited before she is assigned": (make, [], [7], [Answer(0, 1)], "out_of_order"),
+    "messages for others": (begun, [], [COORDINATOR], FOR_OTHERS, "misdirected"),
+    "nobody outside her cluster is answered": (
+        begun, [], (0, 3, 6, 10, COORDINATOR, LEARNER), [Ask(0), Ask(1)], "misdirected",
+    ),
+    "a second ask of a round": (begun, [(9, Ask(0))], [9], [Ask(0)], "duplicate"),
+    "asks of past or far rounds": (begun, [NEXT], [9], [Ask(0), Ask(3)], "out_of_order"),
+    "an early ask for a later round than the next": (make, [], [9], [Ask(1)], "out_of_order"),
+    "an early ask comes once": (make, [(9, Ask(0))], [9], [Ask(0)], "duplicate"),
+    "who asked early has asked": (make, [(9, Ask(0)), (COORDINATOR, HER_PLACE)], [9], [Ask(0)], "duplicate"),
     "an answer from someone she did not ask": (
-        begun, (2, ME, 9, 3, COORDINATOR, LEARNER), [Answer(0, 1)], "misdirected",
+        begun, [], (2, ME, 9, 3, COORDINATOR, LEARNER), [Answer(0, 1)], "misdirected",
     ),
-    "a round cannot be left out": (begun, [COORDINATOR], [Round(2, False)], "out_of_order"),
+    "a second answer": (begun, [(7, Answer(0, 1))], [7], [Answer(0, 1)], "duplicate"),
+    "an answer of a later round": (begun, [], [7], [Answer(1, 1)], "out_of_order"),
+    "an answer of a round that is over": (begun, [NEXT], [7], [Answer(0, 1)], "out_of_order"),
+    "an answer to whoever has left without one": (
+        begun, [(COORDINATOR, Goodbye(True))], [7], [Answer(0, 1)], "out_of_order",
+    ),
+    "a label that does not exist": (begun, [], [7], [Answer(0, 2)], "malformed"),
+    "a round cannot be left out": (begun, [], [COORDINATOR], [Round(2, False)], "out_of_order"),
+    "a round that has begun": (begun, [NEXT], [COORDINATOR], [Round(1, False)], "duplicate"),
     "only the coordinator begins rounds and ends them": (
-        begun, (2, LEARNER), [Round(1, False), Goodbye(False)], "misdirected",
+        begun, [], (2, LEARNER), [Round(1, False), Goodbye(False)], "misdirected",
     ),
+    "who abstains answers nobody and hears nobody": (
+        abstaining, [], [2], [Ask(0), Ask(1), Answer(0, 1)], "out_of_order",
+    ),
+    "who has left takes part no more": (begun, [GONE], [7], [Ask(0), Ask(1), Answer(0, 1)], "out_of_order"),
+    "who has left begins no round": (begun, [GONE], [COORDINATOR], [Round(1, False)], "out_of_order"),
+    "who has left leaves no more": (begun, [GONE], [COORDINATOR], [Goodbye(False)], "duplicate"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_she_refuses(what: str) -> None:
-    someone, senders, messages, expected = REFUSED[what]
-    assert {fault(someone(), sender, message) for sender in senders for message in messages} == {expected}
+def test_she_refuses_and_stays_as_she_was(what: str) -> None:
+    assert_refused(*REFUSED[what])
 
 
 # Joining
@@ -124,21 +133,11 @@ def test_she_says_hello_with_her_features_and_the_version() -> None:
     assert make().hello(features) == (COORDINATOR, Hello(VERSION, features))
 
 
-def test_she_asks_one_member_when_she_is_assigned() -> None:
-    someone = make()
-    assert begin(someone) == [(7, Ask(0))]
-    assert (someone.state, someone.round, someone.cluster) == (WAITING, 0, 4)
-
-
 @pytest.mark.parametrize(("coin", "member"), [(FIRST, 2), (MYSELF, 5), (THIRD, 7), (0.7499, 7), (0.75, 9), (LAST, 9)])
 def test_her_coin_picks_a_place_among_the_members_in_ascending_order(coin: float, member: int) -> None:
-    assert begin(make(coins(peer=coin))) == [(member, Ask(0))]
-
-
-def test_after_a_refused_assignment_she_takes_the_right_one() -> None:
-    someone = make()
-    fault(someone, COORDINATOR, Assignment(4, 4, 0))
-    assert begin(someone) == [(7, Ask(0))]
+    someone = make(coins(peer=coin))
+    assert begin(someone) == [(member, Ask(0))]
+    assert (someone.state, someone.round, someone.cluster) == (WAITING, 0, 4)
 
 
 # Answering
@@ -175,18 +174,6 @@ def test_her_coins_decide_her_noisy_label(flip: float, other: float, labels: int
     assert list(someone.receive(2, Ask(0))) == [(2, Answer(0, noisy))]
 
 
-def test_a_second_ask_of_a_round_is_a_duplicate() -> None:
-    someone = begun()
-    someone.receive(9, Ask(0))
-    assert fault(someone, 9, Ask(0)) == "duplicate"
-
-
-def test_asks_of_past_or_far_rounds_are_out_of_order() -> None:
-    someone = begun()
-    someone.receive(COORDINATOR, Round(1, False))
-    assert [fault(someone, 9, Ask(round_)) for round_ in (0, 3)] == ["out_of_order", "out_of_order"]
-
-
 # Asks that come early
 
 
@@ -202,21 +189,13 @@ def test_asks_for_the_next_round_are_held_until_it_begins() -> None:
     assert list(someone.receive(COORDINATOR, Round(1, False))) == [(7, Ask(1)), (9, Answer(1, 0))]
 
 
-def test_an_early_ask_comes_once() -> None:
-    someone = make()
-    someone.receive(9, Ask(0))
-    assert fault(someone, 9, Ask(0)) == "duplicate"
-    begin(someone)
-    assert fault(someone, 9, Ask(0)) == "duplicate"
-
-
 def test_where_whoever_asks_may_ask_often_early_asks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user, "MAX_EARLY", 2)
     someone = make()
     someone.host.one_answer = False
     someone.receive(9, Ask(0))
     someone.receive(2, Ask(0))
-    assert fault(someone, 7, Ask(0)) == "out_of_order"
+    assert fault(someone, (7, Ask(0))) == "out_of_order"
     assert len(begin(someone)) == 3
 
 
@@ -225,7 +204,7 @@ def test_however_many_ask_early_nobody_is_kept_out_and_an_asker_waits_in_one_pla
     other = User(2, 0, someone.host)
     for asker in range(100, 3100):
         someone.receive(asker, Ask(0))
-    assert fault(other, 100, Ask(0)) == "duplicate"  # who asks, asks one user in a round
+    assert fault(other, (100, Ask(0))) == "duplicate"  # who asks, asks one user in a round
     someone.receive(9, Ask(0))
     answers = [message for receiver, message in begin(someone) if receiver == 9]
     assert answers == [Answer(0, 0)]
@@ -238,13 +217,6 @@ def test_an_early_ask_from_outside_her_cluster_does_not_keep_her_from_taking_par
         someone.receive(asker, Ask(0))
     refusal = AUDITOR, Refusal(3, "ask", Fault.MISDIRECTED, "user 3 is not in cluster 4")
     assert begin(someone) == [(7, Ask(0)), (9, Answer(0, 0)), refusal, (2, Answer(0, 0))]
-
-
-def test_an_early_ask_from_outside_her_cluster_does_not_stop_the_next_round() -> None:
-    someone = begun()
-    with suppress(Refused):
-        someone.receive(3, Ask(1))
-    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(7, Ask(1))]
 
 
 # Reporting
@@ -272,37 +244,14 @@ def test_who_is_not_told_to_release_never_reports_that_round(close: Message) -> 
 
 
 @pytest.mark.parametrize("close", [Goodbye(True), Round(1, True)])
-def test_without_an_answer_there_is_nothing_to_release_and_one_that_comes_later_is_discarded(close: Message) -> None:
-    someone = begun()
-    assert all(to != LEARNER for to, _ in someone.receive(COORDINATOR, close))
-    assert fault(someone, 7, Answer(0, 1)) == "out_of_order"
-    if isinstance(close, Round):
-        assert all(to != LEARNER for to, _ in someone.receive(COORDINATOR, Goodbye(True)))
+def test_without_an_answer_there_is_nothing_to_release(close: Message) -> None:
+    assert all(to != LEARNER for to, _ in begun().receive(COORDINATOR, close))
 
 
 def test_what_she_does_not_keep_she_does_not_report() -> None:
     someone = begun(coins(keep=0.5))
     assert list(someone.receive(7, Answer(0, 1))) == [(COORDINATOR, Done(0, "dropped"))]
     assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
-
-
-def test_a_second_answer_is_a_duplicate() -> None:
-    someone = begun()
-    someone.receive(7, Answer(0, 1))
-    assert fault(someone, 7, Answer(0, 1)) == "duplicate"
-
-
-def test_an_answer_of_another_round_is_out_of_order() -> None:
-    someone = begun()
-    assert fault(someone, 7, Answer(1, 1)) == "out_of_order"
-    someone.receive(COORDINATOR, Round(1, False))
-    assert fault(someone, 7, Answer(0, 1)) == "out_of_order"
-
-
-def test_a_label_that_does_not_exist_is_malformed_and_the_right_one_still_counts() -> None:
-    someone = begun()
-    assert fault(someone, 7, Answer(0, 2)) == "malformed"
-    assert someone.receive(7, Answer(0, 1))[0] == (COORDINATOR, Done(0, "reported"))
 
 
 # Rounds
@@ -344,12 +293,6 @@ def test_an_asker_of_one_round_may_ask_again_in_the_next() -> None:
     assert list(someone.receive(2, Ask(1))) == [(2, Answer(1, 0))]
 
 
-def test_a_round_that_has_begun_is_a_duplicate() -> None:
-    someone = begun()
-    someone.receive(COORDINATOR, Round(1, False))
-    assert fault(someone, COORDINATOR, Round(1, False)) == "duplicate"
-
-
 # Abstaining
 
 
@@ -363,11 +306,6 @@ def test_in_a_cluster_of_exactly_the_minimum_she_takes_part() -> None:
     assert begin(make(parameters=Parameters(0.5, 1.0, minimum_size=4))) == [(7, Ask(0))]
 
 
-def test_an_abstaining_user_answers_nobody_and_hears_nobody() -> None:
-    someone = begun(parameters=Parameters(0.5, 1.0, minimum_size=5, rounds=2))
-    assert [fault(someone, 2, message) for message in (Ask(0), Ask(1), Answer(0, 1))] == ["out_of_order"] * 3
-
-
 def test_an_abstaining_user_refuses_early_asks() -> None:
     someone = make(parameters=Parameters(0.5, 1.0, minimum_size=5))
     someone.receive(2, Ask(0))
@@ -376,8 +314,7 @@ def test_an_abstaining_user_refuses_early_asks() -> None:
 
 
 def test_an_abstaining_user_abstains_in_every_round() -> None:
-    someone = begun(parameters=Parameters(0.5, 1.0, minimum_size=5, rounds=2))
-    assert list(someone.receive(COORDINATOR, Round(1, False))) == [(COORDINATOR, Done(1, "abstained"))]
+    assert list(abstaining().receive(*NEXT)) == [(COORDINATOR, Done(1, "abstained"))]
 
 
 # Leaving
@@ -393,11 +330,3 @@ def test_she_leaves_from_any_state(state: int) -> None:
     assert someone.state == state
     assert list(someone.receive(COORDINATOR, Goodbye(False))) == []
     assert someone.state == LEFT
-
-
-def test_who_has_left_takes_part_no_more() -> None:
-    someone = begun()
-    someone.receive(COORDINATOR, Goodbye(False))
-    assert fault(someone, COORDINATOR, Goodbye(False)) == "duplicate"
-    assert fault(someone, COORDINATOR, Round(1, False)) == "out_of_order"
-    assert [fault(someone, 7, message) for message in (Ask(0), Ask(1), Answer(0, 1))] == ["out_of_order"] * 3
