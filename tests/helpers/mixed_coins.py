@@ -1,4 +1,4 @@
-"""The mixed exchange for chosen coins, through the roles as they are: every run of a few users, what attackers know.
+"""The mixed exchange for chosen coins, by roles or by nodes as they are: every run of a few users, what attackers know.
 
 An attacker (``eyes``) reads what comes to her and tries her keys on all of it. What she knows under one label of the
 victim is held against what she knows under the other, and against the account.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,10 +18,10 @@ import pytest
 from mixing import Mixed
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.mixing import NONCE, Secret
+from p2p_labeldp.mechanisms.mixing import NONCE, Secret, Secrets
 from p2p_labeldp.privacy import Parameters, account
 from p2p_labeldp.protocol.messages import HOST, LEARNER
-from p2p_labeldp.protocol.sealing import Sealed, Vault
+from p2p_labeldp.protocol.sealing import Vault
 from p2p_labeldp.protocol.session import Session
 from p2p_labeldp.protocol.signatures import Stamps
 from p2p_labeldp.protocol.wire import Envelope, encode
@@ -42,21 +42,6 @@ class Flips:
         return self._coins[start:stop]
 
 
-class Noted:
-    """Seals as another does, and notes what was sealed for whom."""
-
-    def __init__(self, cipher: Any) -> None:
-        self._cipher, self.sealed = cipher, dict[bytes, Sealed]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cipher, name)
-
-    def seal(self, *facts: Any) -> Sealed:
-        found: Sealed = self._cipher.seal(*facts)
-        self.sealed[facts[-1]] = found
-        return found
-
-
 def executed(
     root: bytes,
     noisy: Sequence[int],
@@ -70,7 +55,7 @@ def executed(
     flips = [label ^ user % 2 for user, label in enumerate(noisy)]
     secrets = eyes.Chosen(root, orders, places)
     run = Mixed(
-        len(noisy), relays=len(orders), alpha=0.5, theta=0.5, coins=Flips(flips, keeps), cipher=Noted(make()),
+        len(noisy), relays=len(orders), alpha=0.5, theta=0.5, coins=Flips(flips, keeps), cipher=make(),
         signatures=Stamps(secrets), secrets=secrets, **settings,
     )  # fmt: skip
     run.run()
@@ -104,19 +89,24 @@ def known_to(*parties: int) -> Any:
 
 def _keys(run: Mixed, session: Session, users: Sequence[int]) -> eyes.Keys:
     """What these users have of an attempt."""
-    secrets, cipher, attempt = run.hosts[0].secrets, run.cipher, session.attempt
-    keys = eyes.Keys(cipher, session.context, len(session.relays))
+    keys = eyes.Keys(run.cipher, session.context, len(session.relays))
     for user in users:
-        own = secrets.of(Secret.MEMBER, 0, attempt, user)[NONCE:]
-        keys.outer.append(cipher.secret_key(own, b"outer"))
-        layers = cipher.sealed[secrets.of(Secret.SEAL, 0, attempt, user)].layers
-        keys.packets |= {layer: (user, step) for step, layer in enumerate(layers)}
-        if user in session.relays:
-            position = session.relays.index(user)
-            keys.inner[position] = cipher.secret_key(own, b"inner")
-            keys.nonces[position] = secrets.of(Secret.DRAW, 0, 0, attempt, position)[:NONCE]
-    keys.facts = tuple((user, run.users[user].noisy) for user in users)
+        take_own(keys, session, run.hosts[0].secrets, user, run.users[user].noisy)
     return keys
+
+
+def take_own(keys: eyes.Keys, session: Session, secrets: Secrets, user: int, noisy: int) -> None:
+    """A user's own secrets of an attempt, and the label that she deposited."""
+    cipher, attempt = keys.cipher, session.attempt
+    own, seal = secrets.of(Secret.MEMBER, 0, attempt, user)[NONCE:], secrets.of(Secret.SEAL, 0, attempt, user)
+    keys.outer.append(cipher.secret_key(own, b"outer"))
+    layers = cipher.seal(noisy, session.outer, session.inner, session.context, seal).layers
+    keys.packets |= {layer: (user, step) for step, layer in enumerate(layers)}
+    if user in session.relays:
+        position = session.relays.index(user)
+        keys.inner[position] = cipher.secret_key(own, b"inner")
+        keys.nonces[position] = secrets.of(Secret.DRAW, 0, 0, attempt, position)[:NONCE]
+    keys.facts += ((user, noisy),)
 
 
 def watched(reports: bool) -> Any:
@@ -134,11 +124,11 @@ def watched(reports: bool) -> Any:
 
 
 @cache
-def root_for(size: int, relays: tuple[int, ...]) -> bytes:
+def root_for(size: int, relays: tuple[int, ...], execute: Callable[..., Any] = executed) -> bytes:
     """Nonces of the members that make these users relays."""
     for number in itertools.count():
         root = b"members %d" % number
-        tried = executed(root, [0] * size, [1] * size, [range(size)] * len(relays), [0] * size)
+        tried = execute(root, [0] * size, [1] * size, [range(size)] * len(relays), [0] * size)
         if tried.session.relays == relays:
             return root
     raise AssertionError("there is no end of numbers")
@@ -152,14 +142,15 @@ def every_run(
     draws: Sequence[Sequence[int]] | None = None,
     keeps: bool = False,
     kept_order: Sequence[int] | None = None,
+    execute: Callable[..., Any] = executed,
     **settings: Any,
-) -> Iterator[tuple[tuple[int, ...], float, Mixed]]:
-    """Every coin but the flips, whose chances come later.
+) -> Iterator[tuple[tuple[int, ...], float, Any]]:
+    """Every coin but the flips, whose chances come later; ``execute`` makes a run of them.
 
     ``honest``: these relays permute in every way; the others keep the order, as crooked ones may, or have the one that
     is given. ``draws``: some of the draws, where they are known to whom it is about.
     """
-    root, permuting = root_for(size, relays), relays if honest is None else honest
+    root, permuting = root_for(size, relays, execute), relays if honest is None else honest
     straight = range(size) if kept_order is None else kept_order
     orders = [[*itertools.permutations(range(size))] if relay in permuting else [straight] for relay in relays]
     kept = [*itertools.product((0, 1), repeat=size)] if keeps else [(1,) * size]
@@ -167,7 +158,7 @@ def every_run(
     chance = 1 / (math.factorial(size) ** len(permuting) * len(drawn))
     for noisy in itertools.product((0, 1), repeat=size):
         for order, places, keep in itertools.product(itertools.product(*orders), drawn, kept):
-            run = executed(root, noisy, keep, order, places, **settings)
+            run = execute(root, noisy, keep, order, places, **settings)
             yield (*noisy, *(keep if keeps else ())), chance, run
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import eyes
 import pytest
-from mixed_coins import ALPHAS, EPSILONS, EVERYONE, Flips, Noted, agrees, deposits, every_run, known_to, watched
+from mixed_coins import ALPHAS, EPSILONS, EVERYONE, Flips, agrees, deposits, every_run, known_to, watched
 from mixing import Mixed
 
 from p2p_labeldp.adversaries.mixers import CrookedMember, Refuser
@@ -206,7 +206,7 @@ def twice(way: str, root: bytes, noisy: Sequence[int], *orders_and_places: Any) 
 
     secrets, flips = Retried(root, *orders_and_places), [label ^ user % 2 for user, label in enumerate(noisy)]
     return Mixed(
-        len(noisy), relays=2, alpha=0.5, theta=0.5, coins=Flips(flips, [1] * len(noisy)), cipher=Noted(Vault()),
+        len(noisy), relays=2, alpha=0.5, theta=0.5, coins=Flips(flips, [1] * len(noisy)), cipher=Vault(),
         signatures=Stamps(secrets), secrets=secrets, roles={2: crooked},
     ).run()  # fmt: skip
 
