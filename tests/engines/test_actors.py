@@ -12,6 +12,7 @@ import trio
 from small import population_of
 from trio.testing import MockClock
 
+from p2p_labeldp.adversaries.roles import Silent
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RunError
@@ -42,15 +43,6 @@ class Trace:
 def simulation(population: Population, trace: Trace, **settings: float) -> Simulation:
     network = Network(**{"latency": 1.0, "hello_limit": 30.0, "round_limit": 40.0} | settings)
     return Simulation(population, exchange_of(Parameters(0.1, 1.0)), SeededCoins(1), network, write=trace.write)
-
-
-class Silent(User):
-    """Answers nobody, though she takes part otherwise."""
-
-    __slots__ = ()
-
-    def receive(self, sender: int, message: Message) -> Sequence[Outgoing]:
-        return () if type(message) is Ask else super().receive(sender, message)
 
 
 class Rude(User):

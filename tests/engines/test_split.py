@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import Case, cases
+from small import population_of
 
 from p2p_labeldp.engines import split
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.engines.shares import (
     GAP,
     MOST_CELLS,
@@ -94,32 +95,11 @@ def in_shares(scenario: Scenario, out: Path, most: int, workers: Any = None) -> 
         return run_crowd(scenario, workers or Travelling(), folder, silent, most)[1]
 
 
-@st.composite
-def problems(draw: st.DrawFn) -> tuple[Population, Parameters, int, int]:
-    users = draw(st.integers(1, 60))
-    labels = draw(st.sampled_from([2, 3, 10, 300]))
-    clusters = draw(st.lists(st.integers(0, 5), min_size=users, max_size=users))
-    assignment = np.unique(sorted(clusters) if draw(st.booleans()) else clusters, return_inverse=True)[1]
-    probability = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])
-    parameters = Parameters(
-        alpha=draw(probability),
-        theta=draw(probability),
-        labels=labels,
-        noise=draw(st.sampled_from(["sticky", "fresh"])),
-        rounds=draw(st.sampled_from([1, 3])),
-        minimum_size=draw(st.integers(1, 8)),
-    )
-    held = np.array(draw(st.lists(st.integers(0, labels - 1), min_size=users, max_size=users)), dtype=np.int64)
-    population = Population(np.zeros((users, 1), np.float32), held, lambda ids, _: assignment.astype(np.int64)[ids])
-    return population, parameters, draw(st.integers(0, MAX_SEED)), draw(st.integers(1, users))
-
-
-@given(problems())
+@given(cases(), st.integers(0, MAX_SEED), st.integers(1, 25))
 @settings(max_examples=120, deadline=None)
-def test_shares_of_a_population_in_memory_give_what_one_process_gives(
-    problem: tuple[Population, Parameters, int, int],
-) -> None:
-    population, parameters, seed, most = problem
+def test_shares_of_a_population_in_memory_give_what_one_process_gives(case: Case, seed: int, most: int) -> None:
+    labels, clusters, parameters = case
+    population = population_of(labels, clusters)
     whole = run_vectorized(population, exchange_of(parameters), SeededCoins(seed))
     parts, record = run_split(population, parameters, SeededCoins(seed), Travelling(), most=most)
     assert parts.sha256() == whole.sha256()

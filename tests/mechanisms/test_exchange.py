@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import math
 import struct
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.random import Generator, Philox
 from numpy.typing import NDArray
+from problems import Case, Reports, by_the_book, cases
 from scipy import stats
 
 from p2p_labeldp.mechanisms import Rosters, SeededCoins, SystemCoins, exchange, noisy_sha256
@@ -20,29 +19,6 @@ from p2p_labeldp.mechanisms.exchange import Release
 from p2p_labeldp.privacy import Parameters
 
 MODULE = importlib.import_module("p2p_labeldp.mechanisms.exchange")  # the room calls its function so, too
-Reports = list[tuple[int, int, int]]  # round, user, label
-
-
-def by_the_book(labels: list[int], clusters: list[int], parameters: Parameters, seed: int) -> Reports:
-    """One user at a time, in the words of the design: coins, flip, choice, keep."""
-    label_count = parameters.labels
-    reports: Reports = []
-    for round_ in range(parameters.rounds):
-        u = [Generator(Philox(key=[seed, round_], counter=i)).random(4).tolist() for i in range(len(labels))]
-        first = [Generator(Philox(key=[seed, 0], counter=i)).random(4).tolist() for i in range(len(labels))]
-        noisy = []
-        for i, y in enumerate(labels):
-            coins = first[i] if parameters.noise == "sticky" else u[i]
-            flips = coins[0] < parameters.alpha
-            noisy.append((y + 1 + math.floor(coins[3] * (label_count - 1))) % label_count if flips else y)
-        for i in range(len(labels)):
-            mates = sorted(j for j in range(len(labels)) if clusters[j] == clusters[i])
-            if len(mates) < parameters.minimum_size:
-                continue
-            chosen = mates[math.floor(u[i][1] * len(mates))]
-            if u[i][2] < parameters.theta:
-                reports.append((round_, i, noisy[chosen]))
-    return reports
 
 
 def run(
@@ -60,41 +36,18 @@ def reports_of(releases: list[Release]) -> Reports:
     ]
 
 
-shares = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1))
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[list[int], list[int], Parameters]:
-    label_count = draw(st.one_of(st.integers(2, 10), st.sampled_from([255, 256, 257, 1000])))
-    clusters = draw(st.lists(st.integers(0, 4), min_size=1, max_size=25))
-    if draw(st.booleans()):
-        clusters.sort()
-    labels = draw(st.lists(st.integers(0, label_count - 1), min_size=len(clusters), max_size=len(clusters)))
-    parameters = Parameters(
-        alpha=draw(shares),
-        theta=draw(shares),
-        labels=label_count,
-        noise=draw(st.sampled_from(["sticky", "fresh"])),
-        rounds=draw(st.integers(1, 3)),
-        minimum_size=draw(st.integers(1, 6)),
-    )
-    return labels, clusters, parameters
-
-
 @settings(max_examples=200, deadline=None)
 @given(case=cases(), seed=st.integers(0, 2**63 - 1), block=st.sampled_from([1, 2, 7, 1 << 15]))
 @example(case=([0], [0], Parameters(0.5, 1.0)), seed=0, block=1)
 @example(case=([255] * 20, [0] * 20, Parameters(1.0, 1.0, labels=256)), seed=1, block=7)
-def test_everyone_at_once_gives_what_each_user_would_alone(
-    case: tuple[list[int], list[int], Parameters], seed: int, block: int
-) -> None:
+def test_everyone_at_once_gives_what_each_user_would_alone(case: Case, seed: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MODULE, "BLOCK", block)
         assert reports_of(run(*case, seed)) == by_the_book(*case, seed)
 
 
 @given(case=cases(), seed=st.integers(0, 2**32))
-def test_true_labels_are_left_as_they_were(case: tuple[list[int], list[int], Parameters], seed: int) -> None:
+def test_true_labels_are_left_as_they_were(case: Case, seed: int) -> None:
     labels, clusters, parameters = case
     small = np.array(labels, dtype=np.min_scalar_type(parameters.labels - 1))
     before = small.copy()
@@ -190,9 +143,7 @@ def test_the_digest_of_nothing_is_that_of_no_bytes() -> None:
 
 
 @given(case=cases(), seed=st.integers(0, 2**32))
-def test_the_digest_of_a_run_is_that_of_the_slow_ones_reports(
-    case: tuple[list[int], list[int], Parameters], seed: int
-) -> None:
+def test_the_digest_of_a_run_is_that_of_the_slow_ones_reports(case: Case, seed: int) -> None:
     reports = by_the_book(*case, seed)
     by_hand = b"".join(struct.pack("<q", user) for _, user, _ in reports)
     by_hand += b"".join(struct.pack("<q", label) for _, _, label in reports)
