@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,27 +14,16 @@ from p2p_labeldp.adversaries.record import Assignment
 from p2p_labeldp.audit import folder as files
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.engines.outcome import Outcome
-from p2p_labeldp.errors import RunError
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.curves import curves
-from p2p_labeldp.runs.execute import (
-    Executed,
-    Observer,
-    Prepare,
-    Progress,
-    Setting,
-    check_engine,
-    execute,
-    workers_at,
-)
-from p2p_labeldp.runs.folder import RunFolder
+from p2p_labeldp.runs.execute import Executed, Setting, execute
 from p2p_labeldp.runs.guarantees import circumstances, cluster_sizes, guarantees, headline
 from p2p_labeldp.runs.persons import of_one_label, person_guarantees
 from p2p_labeldp.runs.resolve import Resolved, resolve
 from p2p_labeldp.runs.results import Learned, counted, learned, quality, stated, write_results
 from p2p_labeldp.runs.shared import Shared, shared
 from p2p_labeldp.runs.summary import Adversary, Attack, Summary, Worker
-from p2p_labeldp.scenario import ENGINES, Engine, Hosting, Scenario
+from p2p_labeldp.scenario import ENGINES, Hosting, Scenario
 
 Measure = Callable[[Executed], tuple[Attack, ...]]
 """What the adversaries of a run achieved."""
@@ -54,43 +42,8 @@ class Run:
     """Who the adversaries were."""
 
 
-def run(
-    scenario: Scenario,
-    *,
-    engine: str = Engine.ACTORS,
-    hosting: str = Hosting.USER,
-    data_dir: Path | None = None,
-    out: Path | None = None,
-    progress: Progress | None = None,
-    prepare: Prepare | None = None,
-    dask: str | None = None,
-    measure: Measure | None = None,
-    observer: Observer | None = None,
-) -> Run:
-    """Run a scenario. With ``out``, leave a run folder there.
-
-    ``prepare`` may put other roles in place of honest ones before the actors start; nothing is guaranteed of such a
-    run. ``dask``: the address of a scheduler over whose workers the vectorized engine's exchange is split, by clusters.
-    ``measure`` says what the scenario's adversaries achieved. ``observer`` is shown a simulation's messages.
-    """
-    check_engine(scenario, engine, hosting, dask)
-    tell = progress or (lambda stage, done, total: None)
-    folder = None if out is None else RunFolder(out, private=not scenario.ships)
-    try:
-        with folder or contextlib.nullcontext(), workers_at(dask) as workers:
-            setting = Setting(Engine(engine), hosting, tell, folder, workers, prepare, observer)
-            return _run(scenario.settled(), setting, data_dir, measure)
-    except KeyboardInterrupt:
-        if folder is None:
-            raise
-        raise RunError(f"interrupted {folder.how_far()}") from None
-    except OSError as error:
-        if folder is None:
-            raise
-        raise RunError(f"--out {out}: cannot be written: {error.strerror or error}; nothing was kept") from None
-
-
-def _run(scenario: Scenario, setting: Setting, data_dir: Path | None, measure: Measure | None) -> Run:
+def run_once(scenario: Scenario, setting: Setting, data_dir: Path | None, measure: Measure) -> Run:
+    """Run a scenario whose coins are settled; ``measure`` says what its adversaries achieved."""
     began = time.perf_counter()
     folder, tell = setting.folder, setting.tell
     if setting.workers is not None and scenario.data.name == "crowd":
@@ -139,7 +92,7 @@ def _summary(
     setting: Setting,
     known: Shared,
     merged: int,
-    measure: Measure | None,
+    measure: Measure,
     began: float,
 ) -> Summary:
     resolved, dataset, outcome, folder = executed.resolved, executed.dataset, executed.outcome, setting.folder
@@ -147,7 +100,7 @@ def _summary(
     found = circumstances(outcome, executed.parameters, resolved.delta, executed.assignments, replaced=replaced)
     table = guarantees(resolved.plan, found)
     attacks: tuple[Attack, ...] = ()
-    if executed.assignments and measure is not None:
+    if executed.assignments:
         setting.tell("attacks", 0, 0)
         attacks = measure(executed)
     return Summary(

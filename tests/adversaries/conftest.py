@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import unmeasured
 
 from p2p_labeldp.audit.trace import Event, Trace
-from p2p_labeldp.runs.run import Run, run
+from p2p_labeldp.runs import Run
 from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
 
 BLOBS = """
@@ -44,7 +45,7 @@ def play(tmp_path: Path) -> Callable[..., SimpleNamespace]:
     def make(*adversaries: dict[str, Any], text: str = BLOBS, hosting: str = "user", **changes: Any) -> SimpleNamespace:
         scenario = with_adversaries(parse_scenario(text), *adversaries, **changes)
         path = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
-        finished: Run = run(scenario, hosting=hosting, out=path)
+        finished: Run = unmeasured(scenario, hosting=hosting, out=path)
         return SimpleNamespace(run=finished, path=path, said=lambda kind: messages(path, kind))
 
     return make

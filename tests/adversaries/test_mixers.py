@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import MIXED
+from small import MIXED, unmeasured
 
 from p2p_labeldp.adversaries.install import install
 from p2p_labeldp.adversaries.suspects import suspects
@@ -23,7 +23,6 @@ from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.messages import Batch, Drawn, Unlock
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
-from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import Network, Scenario, make_entry, parse_scenario, replace
 
 SIZE = 10
@@ -155,10 +154,10 @@ def test_a_user_who_says_no_go_for_ever_is_caught_and_nobody_is_excluded(make: t
 def test_kinds_of_the_other_exchange_are_refused_in_one_line() -> None:
     mixed = make_entry("adversaries", {"kind": "no_go", "users": [1]})
     with pytest.raises(RequestError, match=r'no_go\): mechanism.exchange = "pull" has none; it must be "mixed"$'):
-        run(replace(SCENARIO, mechanism__exchange="pull", mechanism__relays=0, adversaries=[mixed]))
+        unmeasured(replace(SCENARIO, mechanism__exchange="pull", mechanism__relays=0, adversaries=[mixed]))
     pull = make_entry("adversaries", {"kind": "silent", "users": [1]})
     with pytest.raises(RequestError, match=r'silent\): mechanism.exchange = "mixed" has none; it must be "pull"$'):
-        run(replace(SCENARIO, adversaries=[pull]))
+        unmeasured(replace(SCENARIO, adversaries=[pull]))
 
 
 def test_beside_crooked_relays_the_others_are_seen_shuffled_or_local_if_all_relays_are_theirs(
@@ -173,7 +172,7 @@ def test_beside_crooked_relays_the_others_are_seen_shuffled_or_local_if_all_rela
         mechanism__relays=4,
         adversaries=[make_entry("adversaries", {"kind": "crooked_relays", "count": 5, "way": "order"})],
     )
-    summary = run(scenario, out=tmp_path / "run").summary
+    summary = unmeasured(scenario, out=tmp_path / "run").summary
     stated = summary.privacy[View.LEARNER]
     assert "seen shuffled if one relay is honest" in str(stated.reason)
     rho = 1 - (1 - math.comb(5, 4) / math.comb(60, 4)) ** 3
@@ -201,7 +200,7 @@ BROKEN = {
 def test_an_audit_finds_what_crooked_relays_did_and_accuses_nobody_else(way: str, tmp_path: Path) -> None:
     entry = {"kind": "crooked_relays", "users": [0, *EVERYONE[1:]], "way": way, "victim": 1}
     scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", entry)])
-    run(scenario, out=tmp_path / "run")
+    unmeasured(scenario, out=tmp_path / "run")
     (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
     assert found.violations == []
     assert found.explained["crooked_relays"][BROKEN[way]] > 0
@@ -209,7 +208,7 @@ def test_an_audit_finds_what_crooked_relays_did_and_accuses_nobody_else(way: str
 
 def test_an_audit_finds_a_no_go_without_a_reason(tmp_path: Path) -> None:
     scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", {"kind": "no_go", "users": [4]})])
-    run(scenario, out=tmp_path / "run")
+    unmeasured(scenario, out=tmp_path / "run")
     (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
     assert found.violations == []
     assert found.explained["no_go"]["agreement"] > 0

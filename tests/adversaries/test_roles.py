@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small import unmeasured
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.protocol.messages import LEARNER
-from p2p_labeldp.runs.run import run
 from p2p_labeldp.runs.summary import Adversary
 from p2p_labeldp.scenario import make_entry, parse_scenario, replace
 
@@ -256,7 +256,7 @@ def test_a_replaying_learner_is_refused_by_everyone_and_changes_nothing(play: Pl
 def test_who_only_looks_changes_nothing_in_either_engine(play: Play) -> None:
     looking = [{"kind": "collusion", "count": 9}, {"kind": "curious_peers", "users": [3]}, {"kind": "observer"}]
     honest, played = play(), play(*looking)
-    by_arrays = run(played.run.scenario, engine="vectorized")
+    by_arrays = unmeasured(played.run.scenario, engine="vectorized")
     assert {each.summary.noisy_sha256 for each in (honest.run, played.run, by_arrays)} == {
         honest.run.summary.noisy_sha256
     }
@@ -269,7 +269,7 @@ def test_who_only_looks_changes_nothing_in_either_engine(play: Play) -> None:
 def test_the_vectorized_engine_refuses_adversaries_who_change_messages(kind: str) -> None:
     entries = [make_entry("adversaries", table) for table in ({"kind": "observer"}, {"kind": kind} | KINDS[kind])]
     with pytest.raises(RequestError, match=rf"^adversaries\[2\] \({kind}\): changes messages"):
-        run(replace(parse_scenario(""), adversaries=entries), engine="vectorized")
+        unmeasured(replace(parse_scenario(""), adversaries=entries), engine="vectorized")
 
 
 def test_drawn_users_are_those_of_the_seed_and_avoid_named_ones(play: Play) -> None:

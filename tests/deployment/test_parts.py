@@ -20,9 +20,9 @@ from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.results import _described
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs.resolve import Resolved, resolve
-from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import Scenario, parse_scenario, replace
 
 SMALL = parse_scenario(THREE_CLUSTERS, overrides=["data.users=60", "clusters.count=4"])

@@ -5,13 +5,18 @@ Scenarios are texts, to which tests add settings, entries or sections of their o
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data.dataset import compact
 from p2p_labeldp.engines.outcome import Population
+from p2p_labeldp.experiments import run
+from p2p_labeldp.runs import Run
 from p2p_labeldp.scenario import Scenario, parse_scenario
 
 SIXTY = """
@@ -94,3 +99,10 @@ def population_of(labels: Sequence[int] | Labels, clusters: Sequence[int] | Labe
     given = np.array(clusters)
     features = np.zeros((len(labels), 1), dtype=np.float32)
     return Population(features, np.array(labels, dtype=np.int64), lambda ids, _: compact(given[ids]))
+
+
+def unmeasured(scenario: Scenario, **options: Any) -> Run:
+    """Run a scenario whose adversaries only act: to measure what they achieve takes longer than a small run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.import_module("p2p_labeldp.experiments.run"), "measure_attacks", lambda _: ())
+        return run(scenario, **options)

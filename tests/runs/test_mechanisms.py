@@ -9,8 +9,8 @@ import pytest
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.experiments import run
 from p2p_labeldp.privacy import View
-from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import MECHANISMS, parse_scenario
 
 SCENARIO = """

@@ -21,13 +21,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from p2p_labeldp.data import load
 from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.estimator import LabelPrivateClassifier, run_vectorized
+from p2p_labeldp.experiments import run
 from p2p_labeldp.experiments.compare import AS_PRINTED, comparison, parse_curve
 from p2p_labeldp.experiments.sweeps import Plan, Sweep, make_plan, sweep
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.mixing import secrets_of
 from p2p_labeldp.privacy import View
 from p2p_labeldp.runs import Run, Summary
-from p2p_labeldp.runs.run import run
 from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, MODELS, Scenario, parse_scenario
 
 SEED, EPSILON = 11, 1.5
