@@ -24,7 +24,8 @@ from typing import Any
 
 from p2p_labeldp.experiments.compare import COUNT, Point, points
 from p2p_labeldp.experiments.sweeps import read_sweep
-from p2p_labeldp.reporting.comparison import Panel, caption, draw_comparison
+from p2p_labeldp.reporting.comparison import Panel, caption, plot_of
+from p2p_labeldp.reporting.files import save_both
 from p2p_labeldp.reporting.sweeps import estimate
 from p2p_labeldp.scenario import parse_scenario
 from p2p_labeldp.systems import put_in_place
@@ -134,7 +135,7 @@ def main() -> None:
     panels = panels_of(options.folders) if options.folders else panels_in(rows)
     if options.add:
         panels = merged(panels_in(rows), panels, options.renew)
-    written = draw_comparison(panels, options.out)
+    written = save_both([plot_of(panel) for panel in panels], options.out)
     content = table(panels)
     with put_in_place(rows) as temporary:
         temporary.write_bytes(content)

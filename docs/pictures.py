@@ -27,10 +27,10 @@ from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import make_plan
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.reporting import write_report
-from p2p_labeldp.reporting.curves import draw_curves
+from p2p_labeldp.reporting.curves import curves_plot
+from p2p_labeldp.reporting.files import save
 from p2p_labeldp.runs.curves import curves
 from p2p_labeldp.runs.guarantees import Circumstances, guarantees
-from p2p_labeldp.runs.stated import short
 from p2p_labeldp.scenario import load_scenario
 
 HERE = Path(__file__).parent
@@ -78,9 +78,8 @@ def privacy_curves() -> None:
     found = Circumstances({size: 0}, delta, colluders={size: 3})
     table = guarantees(plan, found)
     drawn = curves(plan, found, table, finer=3)
-    named = {short(view, guarantee): drawn[view] for view, guarantee in table.items()}
     title = f"{size} users in a cluster, alpha 0.1, theta 0.5, two labels"
-    draw_curves(named, HERE / "privacy-curves.png", title=title, delta=delta)
+    save([curves_plot(table, drawn, title)], HERE / "privacy-curves.png")
 
 
 if __name__ == "__main__":

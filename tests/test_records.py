@@ -38,7 +38,7 @@ from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameter
 from p2p_labeldp.privacy.account import COMES_TO
 from p2p_labeldp.privacy.guarantee import Method
 from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS, PARTIES, VERSION, Fault
-from p2p_labeldp.reporting import privacy, styles, words
+from p2p_labeldp.reporting import curves, styles, words
 from p2p_labeldp.runs.execute import RUNS
 from p2p_labeldp.runs.stated import METHODS
 from p2p_labeldp.runs.summary import Curve
@@ -156,7 +156,7 @@ def test_every_view_of_the_exchange_is_accounted_for_and_attacked(view: View) ->
 
 def test_every_method_of_an_epsilon_and_of_a_curve_has_words() -> None:
     assert_complete(METHODS, get_args(Method))
-    assert_complete(privacy._RESTS, get_args(get_type_hints(Curve)["how"]))
+    assert_complete(curves._RESTS, get_args(get_type_hints(Curve)["how"]))
 
 
 def test_views_that_are_stated_but_not_of_the_exchange_are_some_mechanism_s_or_a_deployment_s() -> None:

@@ -64,7 +64,7 @@ def command(
     accountant = account(view, parameters, cluster_size=cluster_size, colluders=colluders)
     plot = None
     if trade_off:
-        from p2p_labeldp.reporting.saving import checked_plot
+        from p2p_labeldp.reporting.files import checked_plot
 
         plot = checked_plot(out or Path("runs") / f"{view}-trade-off.png")
     answer = accountant.get_epsilon(delta)
@@ -84,11 +84,12 @@ def _trade_off(accountant: Account, plot: Path, view: str, title: str) -> dict[s
     """The curve as plain values, and drawn."""
     import numpy as np
 
-    from p2p_labeldp.reporting.curves import draw_trade_off
+    from p2p_labeldp.reporting.curves import trade_off_plot
+    from p2p_labeldp.reporting.files import save
 
     rates = np.linspace(0, 1, _RATES)
     errors = accountant.trade_off(rates)
-    draw_trade_off(rates, errors, plot, name=view, title=title)
+    save([trade_off_plot(rates, errors, name=view, title=title)], plot)
     divergences = ["inf" if value == math.inf else value for value in accountant.renyi(_ORDERS).tolist()]
     return {
         "trade_off": {"false_positive_rate": rates.tolist(), "false_negative_rate": errors.tolist()},

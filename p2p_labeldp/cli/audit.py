@@ -63,7 +63,7 @@ def command(
     numbers = {name: value for name, value in numbers.items() if value is not None}
     if epsilon:
         if out is not None:
-            from p2p_labeldp.reporting.saving import checked_plot
+            from p2p_labeldp.reporting.files import checked_plot
 
             checked_plot(out)
         setting = _setting(runs or [], view or "learner", delta, colluders, numbers, data_dir)
@@ -125,7 +125,8 @@ def _audit_epsilon(
     setting: Setting, trials: int | None, seed: int, error: float, out: Path | None, as_json: bool
 ) -> bool:
     from p2p_labeldp.experiments.epsilon import TRIALS, audit_epsilon
-    from p2p_labeldp.reporting.curves import draw_epsilon
+    from p2p_labeldp.reporting.curves import epsilon_plots
+    from p2p_labeldp.reporting.files import save
 
     if not 0 < error < 1:
         raise RequestError(f"--family-wise-error {error:g}: must lie between 0 and 1")
@@ -135,7 +136,7 @@ def _audit_epsilon(
         raise RequestError(f"--seed {seed} is not allowed; it must be 0 or more and below 2^64")
     audit = audit_epsilon(setting, TRIALS if trials is None else trials, seed, 1 - error)
     if out is not None:
-        draw_epsilon(audit, out, f"{setting.view}: {_cluster(setting)}, delta {setting.delta:.3g}")
+        save(epsilon_plots(audit, f"{setting.view}: {_cluster(setting)}, delta {setting.delta:.3g}"), out)
     if as_json:
         print_json(audit.as_json() | {"plot": None if out is None else str(out)})
     else:

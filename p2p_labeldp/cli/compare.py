@@ -76,7 +76,8 @@ def command(
     from p2p_labeldp.experiments import compare as engine
     from p2p_labeldp.experiments.sweeps import sweep
     from p2p_labeldp.privacy.numbers import plural
-    from p2p_labeldp.reporting.comparison import Panel, draw_comparison, spread, summarise
+    from p2p_labeldp.reporting.comparison import Panel, plot_of, spread, summarise
+    from p2p_labeldp.reporting.files import save_both
     from p2p_labeldp.reporting.ranking import tuning
 
     check_metric(metric)
@@ -113,7 +114,7 @@ def command(
         across = "clusters" if chosen_counts else "epsilon"
         panel = Panel(chosen.data.name, spread(points, chosen_counts), across, cut)
         progress("figure", 0, 0)
-        files = draw_comparison([panel], place / "compare")
+        files = save_both([plot_of(panel)], place / "compare")
         page = leave_report(place, progress) if report else None
         files += [] if page is None else [page]
     if as_json:

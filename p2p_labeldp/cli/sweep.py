@@ -72,7 +72,8 @@ def command(
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.cli.ranking import check_metric
     from p2p_labeldp.experiments.sweeps import make_plan, sweep
-    from p2p_labeldp.reporting.sweep_figure import draw_bands
+    from p2p_labeldp.reporting.files import save_both
+    from p2p_labeldp.reporting.sweep_charts import metric_plot
 
     check_metric(metric)
     plan = make_plan(chosen, vary or (), listed, seeds=seeds, engine=engine, hosting=hosting, paired=paired)
@@ -91,9 +92,9 @@ def command(
         empty: list[str] = []
         for plotted, key in plots:
             progress("plots", 0, 0)
-            drawn = draw_bands(found.rows, found.keys, plotted, key, place / f"{plotted}-by-{key}")
-            figures += drawn
-            empty += [] if drawn else [plotted]
+            drawn = metric_plot(found.rows, found.keys, plotted, key)
+            figures += [] if drawn is None else save_both([drawn], place / f"{plotted}-by-{key}")
+            empty += [plotted] if drawn is None else []
         if report:
             page = leave_report(place, progress)
             figures += [] if page is None else [page]

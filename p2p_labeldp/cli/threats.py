@@ -48,19 +48,16 @@ def command(
     plot = out or Path("runs") / f"{Path(scenario).stem}-threats.png"
     chosen = find_scenario(scenario, settings, seed)
     from p2p_labeldp.experiments.threats import threats
-    from p2p_labeldp.privacy import View
     from p2p_labeldp.privacy.numbers import rounded_up
-    from p2p_labeldp.reporting.curves import draw_curves
-    from p2p_labeldp.reporting.saving import checked_plot
-    from p2p_labeldp.runs.stated import short
+    from p2p_labeldp.reporting.curves import curves_plot
+    from p2p_labeldp.reporting.files import checked_plot, save
 
     checked_plot(plot)
     with progress_bar() as progress:
         found = threats(chosen, epsilon, colluders, data_dir, progress)
         noise = f"alpha {found.alpha:g}, theta {found.theta:g}"
         title = f"{Path(scenario).stem}: clusters of {found.sizes} users, {noise}"
-        named = {short(View(view), found.table[View(view)]): curve for view, curve in found.curves.items()}
-        draw_curves(named, plot, title=title, delta=found.delta)
+        save([curves_plot(found.table, found.curves, title)], plot)
     if as_json:
         views = _as_json(found, epsilon)
         print_json({"alpha": found.alpha, "theta": found.theta, "views": views, "plot": str(plot)})

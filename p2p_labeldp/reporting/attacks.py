@@ -5,7 +5,8 @@ from __future__ import annotations
 from p2p_labeldp.privacy.numbers import plural, rounded_up
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Figure, Section, Table, Text
-from p2p_labeldp.reporting.charts import Axis, Dots, dot_rows
+from p2p_labeldp.reporting.charts import Dots, dot_rows
+from p2p_labeldp.reporting.plots import Axis
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.runs.summary import Attack, Rate
 

@@ -1,4 +1,4 @@
-"""Small charts as SVG, each with its title and a description; what they show stands beside them as a table.
+"""Charts as SVG for a page, each with its title and a description; what they show stands beside them as a table.
 
 They are our own and not matplotlib's because a page must follow light and dark, stay legible on a telephone and cost
 milliseconds, since every run writes one.
@@ -6,114 +6,56 @@ milliseconds, since every run writes one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from p2p_labeldp.reporting.svg import (
-    GLYPH,
-    STYLES,
-    WIDTH,
-    Scale,
-    clipped,
-    drawing,
-    element,
-    line,
-    marker,
-    number,
-    short,
-    text,
-)
+from p2p_labeldp.reporting.blocks import Figure
+from p2p_labeldp.reporting.plots import Axis, Line, Plot, Scale, clipped
+from p2p_labeldp.reporting.styles import SERIES
+from p2p_labeldp.reporting.svg import GLYPH, WIDTH, drawing, element, line, marker, short, text
 
 LEFT, RIGHT, TOP = 66.0, 12.0, 10.0
 ROW = 19.0  # of text
 HEIGHT = 250.0  # of the curves' part of a chart
-STAGGER, MOST_TIERS = 16.0, 4  # between names that stand at different heights, and at how many
+STAGGER = 16.0  # between names that stand at different heights
+MOST_UP = 34  # characters of a name beside a chart
 
 
-@dataclass(frozen=True)
-class Axis:
-    label: str
-    low: float
-    high: float
-    log: bool = False
-    names: Sequence[str] = ()
-    """Of the places 0, 1, ... where the axis has no numbers."""
-    at: Sequence[float] = ()
-    """Where numbers stand, if not at round ones."""
+def figure_of(name: str, plot: Plot) -> Figure:
+    return Figure(plot.title, line_chart(name, plot), plot.caption, plot.data)
 
 
-@dataclass(frozen=True)
-class Line:
-    """A curve with marked ``points``. A band goes from ``lows`` to ``highs`` where there are any; a line that is not
-    ``joined`` has marks alone, and an upright stroke for each interval."""
-
-    name: str
-    xs: Sequence[float]
-    ys: Sequence[float]
-    points: Sequence[tuple[float, float]] = ()
-    lows: Sequence[float | None] = ()
-    highs: Sequence[float | None] = ()
-    joined: bool = True
-    look: str = ""
-    """Classes of the style sheet in place of the series' own: a mechanism's."""
-    shape: int | None = None
-    """Which marker, if not that of its place."""
-    said: Sequence[str] = ()
-    """What each point says to whoever points at it."""
-
-    def style(self, place: int) -> str:
-        return self.look or f"s{place % STYLES}"
-
-    def marker(self, place: int) -> int:
-        return place if self.shape is None else self.shape
-
-
-def line_chart(
-    name: str,
-    title: str,
-    description: str,
-    curves: Sequence[Line],
-    across: Axis,
-    up: Axis,
-) -> Markup:
-    """Curves over common axes."""
+def line_chart(name: str, plot: Plot) -> Markup:
     bottom = TOP + HEIGHT
-    xs = Scale(across.low, across.high, LEFT, WIDTH - RIGHT, across.log)
-    columns = 2 if all(len(curve.name) * GLYPH < WIDTH / 2 - 56 for curve in curves) else 1
-    top = bottom + 54 + STAGGER * (_tiers(xs, across) - 1)
-    legend = _legend(curves, top, columns) if len(curves) > 1 else []
-    ys = Scale(up.low, up.high, bottom, TOP, up.log)
-    parts = _grid(xs, ys, across, up.label)
-    bottom += STAGGER * (_tiers(xs, across) - 1)
-    for place, curve in enumerate(curves):
-        parts += _curve(curve, place, xs, ys)
-    rows = -(-len(curves) // columns) if legend else 0
+    xs, ys = plot.across.scale(LEFT, WIDTH - RIGHT), plot.up.scale(bottom, TOP)
+    columns = 2 if all(len(curve.name) * GLYPH < WIDTH / 2 - 56 for curve in plot.lines) else 1
+    parts = _grid(xs, ys, plot.across, plot.up)
+    bottom += STAGGER * (plot.across.tiers - 1)
+    for curve in plot.lines:
+        parts += _curve(curve, xs, ys)
+    legend = _legend(plot.lines, bottom + 54, columns) if len(plot.lines) > 1 else []
+    rows = -(-len(plot.lines) // columns) if legend else 0
     height = bottom + 46 + (rows * ROW + 12 if rows else 0)
-    return drawing(name, title, description, height, *parts, *legend)
+    return drawing(name, plot.title, plot.told, height, *parts, *legend)
 
 
-def _curve(curve: Line, place: int, xs: Scale, ys: Scale) -> list[Markup]:
-    style = curve.style(place)
+def _curve(curve: Line, xs: Scale, ys: Scale) -> list[Markup]:
+    colour = curve.look.colour
     parts = []
-    sides = [
-        (xs(x), ys(low), ys(high))
-        for x, low, high in zip(curve.xs, curve.lows, curve.highs, strict=False)
-        if low is not None and high is not None
-    ]
+    sides = [(xs(x), ys(low), ys(high)) for x, low, high in curve.intervals]
     if curve.joined and len(sides) > 1:
         edge = [(x, high) for x, _, high in sides] + [(x, low) for x, low, _ in reversed(sides)]
-        parts.append(element("polygon", points=_points(edge), class_=f"band {style}"))
+        parts.append(element("polygon", points=_points(edge), class_=f"band {colour}"))
     else:
-        parts += [line(x, low, x, high, f"interval {style}") for x, low, high in sides]
+        parts += [line(x, low, x, high, f"interval {colour}") for x, low, high in sides]
     path = [(xs(x), ys(y)) for x, y in zip(curve.xs, curve.ys, strict=True)]
     if curve.joined and len(path) > 1:
-        parts.append(element("polyline", points=_points(path), class_=f"curve {style}"))
+        parts.append(element("polyline", points=_points(path), class_=f"curve {colour} d{curve.look.dash}"))
     said = curve.said or [""] * len(curve.points)
     return parts + [
-        marker(curve.marker(place), xs(x), ys(y), f"dot {style}", words)
+        marker(curve.look.marker, xs(x), ys(y), f"dot {colour}", words)
         for (x, y), words in zip(curve.points, said, strict=True)
     ]
 
@@ -122,118 +64,80 @@ def _points(path: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{short(x)},{short(y)}" for x, y in path)
 
 
-def _grid(xs: Scale, ys: Scale, across: Axis, up: str) -> list[Markup]:
-    """Axes with round numbers, grid lines and their names with units."""
+def _grid(xs: Scale, ys: Scale, across: Axis, up: Axis) -> list[Markup]:
+    """Axes with their numbers, grid lines and their names with units."""
     parts = []
-    for value, words in ys.ticks():
+    for value, words in up.marks():
         y = ys(value)
         parts += [line(xs.start, y, xs.end, y, "grid"), text(xs.start - 6, y + 4.5, words, anchor="end")]
-    tiers = _tiers(xs, across)
-    for place, (value, words) in enumerate(_marks(xs, across)):
-        x, low = xs(value), STAGGER * (place % tiers)
+    for place, (value, words) in enumerate(across.marks(below=True)):
+        x, low = xs(value), STAGGER * (place % across.tiers)
         half = len(words) * GLYPH / 2
-        anchor = "end" if x + half > xs.end + RIGHT - 2 else "start" if tiers > 1 and x - half < 2 else "middle"
+        anchor = "end" if x + half > xs.end + RIGHT - 2 else "start" if across.tiers > 1 and x - half < 2 else "middle"
         parts += [line(x, ys.start, x, ys.start + 4 + low, "axis"), text(x, ys.start + 18 + low, words, anchor=anchor)]
     parts.append(line(xs.start, ys.start, xs.end, ys.start, "axis"))
-    below = ys.start + 38 + STAGGER * (tiers - 1)
+    below = ys.start + 38 + STAGGER * (across.tiers - 1)
     parts.append(text((xs.start + xs.end) / 2, below, across.label, anchor="middle", class_="name"))
     middle = (ys.start + ys.end) / 2
+    shown = up.label if len(up.label) <= MOST_UP else up.label.partition(" (")[0][:MOST_UP]
     turned = element(
-        "text", up, x=13.0, y=middle, transform=f"rotate(-90 13 {short(middle)})", text_anchor="middle", class_="name"
-    )
+        "text", shown, x=13.0, y=middle, transform=f"rotate(-90 13 {short(middle)})", text_anchor="middle",
+        class_="name",
+    )  # fmt: skip
     return [*parts, turned]
 
 
-def _tiers(xs: Scale, axis: Axis) -> int:
-    """On how many heights the names below an axis stand, so that long ones fit."""
-    if not axis.names:
-        return 1
-    room = (xs.end - xs.start) / len(axis.names)
-    longest = (max(map(len, axis.names)) + 1) * GLYPH
-    return min(MOST_TIERS, len(axis.names), max(1, math.ceil(longest / room)))
-
-
-def _marks(xs: Scale, axis: Axis) -> list[tuple[float, str]]:
-    """What stands below an axis: names, the values asked for as far as they have room, or round numbers."""
-    if axis.names:
-        room = int((xs.end - xs.start) / len(axis.names) / GLYPH * _tiers(xs, axis))
-        return [(float(place), clipped(words, max(3, room))) for place, words in enumerate(axis.names)]
-    marks: list[tuple[float, str]] = []
-    free = 0.0
-    for value in axis.at:
-        words = number(value)
-        half = (len(words) + 1) * GLYPH / 2
-        if xs(value) - half >= free:
-            marks.append((value, words))
-            free = xs(value) + half
-    return marks or xs.ticks()
-
-
-def _legend(curves: Sequence[Line], top: float, columns: int = 2) -> list[Markup]:
+def _legend(curves: Sequence[Line], top: float, columns: int) -> list[Markup]:
     parts = []
     wide = (WIDTH - 24) / columns
     for place, curve in enumerate(curves):
         x, y = 16 + wide * (place % columns), top + ROW * (place // columns) + 4
-        style = curve.style(place)
-        parts += [line(x, y, x + 34, y, f"curve {style}"), marker(curve.marker(place), x + 17, y, f"dot {style}")]
+        look = curve.look
+        parts.append(line(x, y, x + 34, y, f"curve {look.colour} d{look.dash}"))
+        parts += [marker(look.marker, x + 17, y, f"dot {look.colour}")] if curve.points else []
         parts.append(text(x + 41, y + 4.5, clipped(curve.name, int((wide - 44) / GLYPH))))
     return parts
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A labelled value; ``words`` is how it is written."""
+class Bars:
+    """One or more values under a name, each how each is written; their colours follow on each other from ``style``."""
 
     label: str
-    value: float
-    words: str
+    values: Sequence[tuple[float, str]]
     style: int = 0
 
 
-def bars(name: str, title: str, description: str, rows: Sequence[Bar], most: float | None = None) -> Markup:
-    """Horizontal bars from 0, each below its name, so that names may be long."""
-    high = most or max((row.value for row in rows), default=0.0) or 1.0
-    parts: list[Markup] = []
-    y = TOP
-    room = max((len(row.words) for row in rows), default=0) * GLYPH + 14
-    scale = Scale(0.0, high, 4.0, WIDTH - room)
-    for row in rows:
-        parts.append(text(4, y + 12, clipped(row.label, 56)))
-        length = max(0.0, scale(row.value) - 4)
-        parts.append(element("rect", x=4, y=y + 18, width=WIDTH - room - 4, height=14, class_="track"))
-        parts.append(element("rect", x=4, y=y + 18, width=length, height=14, class_=f"bar s{row.style % STYLES}"))
-        parts.append(text(WIDTH - 6, y + 30, row.words, anchor="end", class_="value"))
-        y += 42
-    return drawing(name, title, description, y + 2, *parts)
-
-
-def paired_bars(
+def bars(
     name: str,
     title: str,
     description: str,
-    rows: Sequence[tuple[str, float | None, float | None]],
-    names: Sequence[str],
+    rows: Sequence[Bars],
+    *,
+    legend: Sequence[str] = (),
+    most: float | None = None,
 ) -> Markup:
-    """Two bars for each label: shares of 1, written as per cent."""
-    high = max((value for _, *pair in rows for value in pair if value is not None), default=0.0) or 1.0
+    """Horizontal bars from 0, each below its name, so that names may be long."""
+    every = [value for row in rows for value, _ in row.values]
+    high = most or max(every, default=0.0) or 1.0
     parts: list[Markup] = []
-    for place, words in enumerate(names):
-        x = 4 + place * (WIDTH / 2)
+    for place, words in enumerate(legend):
+        x = 4 + place * (WIDTH / len(legend))
         parts.append(element("rect", x=x, y=TOP, width=22, height=11, class_=f"bar s{place}"))
         parts.append(text(x + 28, TOP + 10.5, clipped(words, 26)))
-    y = TOP + 26
-    scale = Scale(0.0, high, 4.0, WIDTH - 62)
-    for label, *pair in rows:
-        parts.append(text(4, y + 12, clipped(label, 56)))
-        for place, value in enumerate(pair):
-            top = y + 18 + 15 * place
-            if value is not None:
-                parts.append(
-                    element("rect", x=4, y=top, width=max(0.0, scale(value) - 4), height=11, class_=f"bar s{place}")
-                )
-            words = "none" if value is None else f"{100 * value:.1f} %"
-            parts.append(text(WIDTH - 6, top + 10, words, anchor="end", class_="value"))
-        y += 58
+    y = TOP + (26 if legend else 0)
+    room = max((len(words) for row in rows for _, words in row.values), default=0) * GLYPH + 14
+    scale = Scale(0.0, high, 4.0, WIDTH - room)
+    for row in rows:
+        parts.append(text(4, y + 12, clipped(row.label, 56)))
+        y += 18
+        for style, (value, words) in enumerate(row.values, row.style):
+            parts.append(element("rect", x=4, y=y, width=WIDTH - room - 4, height=13, class_="track"))
+            length = max(0.0, scale(value) - 4)
+            parts.append(element("rect", x=4, y=y, width=length, height=13, class_=f"bar s{style % len(SERIES)}"))
+            parts.append(text(WIDTH - 6, y + 11.5, words, anchor="end", class_="value"))
+            y += 16
+        y += 8
     return drawing(name, title, description, y + 2, *parts)
 
 
@@ -309,7 +213,7 @@ def columns(
     high = max([*counts, level or 0.0]) or 1.0
     xs = Scale(edges[0], edges[-1], LEFT, WIDTH - RIGHT)
     ys = Scale(0.0, high * 1.04, bottom, TOP)
-    parts = _grid(xs, ys, Axis(across, edges[0], edges[-1]), up)
+    parts = _grid(xs, ys, Axis(across, edges[0], edges[-1]), Axis(up, ys.low, ys.high))
     gap = 1.0 if len(counts) < 60 else 0.0
     for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
         if count > 0:
@@ -347,7 +251,7 @@ def strips(
             top = base - 26 * count / most if most else base
             corners += [(xs(left), top), (xs(right), top)]
         corners.append((xs(edges[-1]), base))
-        parts.append(element("polygon", points=_points(corners), class_=f"area s{place % STYLES}"))
+        parts.append(element("polygon", points=_points(corners), class_=f"area s{place % len(SERIES)}"))
         parts.append(line(xs.start, base, xs.end, base, "axis"))
         y += 54
     for value, words in xs.ticks():

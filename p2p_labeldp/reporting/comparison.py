@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
-from p2p_labeldp.reporting.saving import save_both
-from p2p_labeldp.reporting.styles import style_of
+from p2p_labeldp.reporting.plots import Axis, Line, Plot
+from p2p_labeldp.reporting.styles import REFERENCE, looks, style_of
 from p2p_labeldp.reporting.sweeps import estimate, show_deltas
-
-STYLES = ("-", "--", "-.", ":")
-"""Curves of one mechanism are told apart by these."""
 
 
 @dataclass(frozen=True)
@@ -130,67 +123,35 @@ def _span(values: Sequence[float], digits: int) -> str:
     return " to ".join(ends)
 
 
-def draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
-    """Curves with bands from the lowest to the highest trial; label to what a legend shows for it.
+def plot_of(panel: Panel) -> Plot:
+    """Curves with bands from the lowest to the highest trial.
 
     Few trials say little of a mean's distribution, so that bands show the trials themselves.
     """
-    handles: dict[str, Any] = {}
-    used: dict[str, int] = {}
-    for mine in panel.lines().values():
-        kind = mine[0].kind
-        look = style_of(kind)
-        style = STYLES[used.setdefault(kind, 0) % len(STYLES)]
-        used[kind] += 1
-        by_place: dict[float, list[Point]] = {}
-        for point in mine:
-            by_place.setdefault(getattr(point, panel.across), []).append(point)
-        x = sorted(place for place, group in by_place.items() if any(point.ratio is not None for point in group))
-        ratios = [[point.ratio for point in by_place[place] if point.ratio is not None] for place in x]
-        (handles[panel.label(mine)],) = axes.plot(
-            x, [math.fsum(each) / len(each) for each in ratios], linestyle=style, color=look.colour,
-            marker=look.marker, markersize=4.5, linewidth=1.3, zorder=2.5 if kind == "peer_to_peer" else 2,
+    curves = list(panel.lines().values())
+    lines = []
+    for mine, look in zip(curves, looks(mine[0].kind for mine in curves), strict=True):
+        ratios: dict[float, list[float]] = {}
+        for point in sorted(mine, key=lambda point: getattr(point, panel.across)):
+            if point.ratio is not None:
+                ratios.setdefault(getattr(point, panel.across), []).append(point.ratio)
+        means = [math.fsum(each) / len(each) for each in ratios.values()]
+        lines.append(
+            Line(
+                panel.label(mine), list(ratios), means, look, points=list(zip(ratios, means, strict=True)),
+                lows=list(map(min, ratios.values())), highs=list(map(max, ratios.values())),
+            )
         )  # fmt: skip
-        axes.fill_between(x, list(map(min, ratios)), list(map(max, ratios)), color=look.colour, alpha=0.2, linewidth=0)
     values = panel.values()
-    axes.axhline(1.0, color="0.6", linewidth=0.8, linestyle="--")
-    axes.set_xscale("log")
-    axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.minorticks_off()
-    axes.set_xlabel("number of clusters" if panel.across == "clusters" else "total epsilon")
-    axes.set_title(f"{panel.title}\n{textwrap.fill(caption(panel), 68)}", fontsize=8)
-    _stretch(axes, min((point.ratio for point in panel.points if point.ratio is not None), default=0.0))
-    axes.grid(alpha=0.25)
-    return handles
-
-
-def _stretch(axes: Any, lowest: float) -> None:
-    """Most curves lie close below 1: there the scale is the widest, while everything stays in the picture."""
-    axes.set_yscale("function", functions=(lambda y: np.maximum(y, 0.0) ** 3, lambda z: np.maximum(z, 0.0) ** (1 / 3)))
-    bottom = max(0.0, math.floor(10 * lowest) / 10)
-    axes.set_ylim(bottom, 1.01)
+    bottom = max(0.0, math.floor(10 * min((p.ratio for p in panel.points if p.ratio is not None), default=0.0)) / 10)
+    ends = (0.9 * values[0], 1.1 * values[-1])
+    lines.append(Line("non-private", ends, (1.0, 1.0), REFERENCE))
+    # Most curves lie close below 1: there the scale is the widest, while everything stays in the picture.
     ticks = [tick for tick in (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0) if tick > bottom + 0.04]
-    axes.set_yticks([bottom, *ticks], [f"{tick:g}" for tick in (bottom, *ticks)])
-    axes.set_ylabel("accuracy / non-private accuracy (scale widest at 1)")
-
-
-def draw_comparison(panels: Sequence[Panel], stem: Path) -> list[Path]:
-    """Write STEM.png and STEM.svg: one panel, or several in rows of two under one legend."""
-    from matplotlib.figure import Figure
-
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.6 * columns, 4.2 * rows + 1.1), layout="constrained")
-    handles: dict[str, Any] = {}
-    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=True):
-        handles |= draw_panel(axes, panel)
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=columns,
-        fontsize=7,
-        frameon=False,
-        handlelength=3.5,
+    return Plot(
+        title=panel.title,
+        lines=lines,
+        across=Axis("number of clusters" if panel.across == "clusters" else "total epsilon", *ends, "log", at=values),
+        up=Axis("accuracy / non-private accuracy (scale widest at 1)", bottom, 1.01, "cubic", at=[bottom, *ticks]),
+        caption=caption(panel),
     )
-    return save_both(figure, stem, dpi=150)

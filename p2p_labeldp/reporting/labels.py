@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting.blocks import Block, Figure, Row, Section, Table, Text
-from p2p_labeldp.reporting.charts import Axis, Bar, Dots, bars, columns, dot_rows, paired_bars
+from p2p_labeldp.reporting.charts import Bars, Dots, bars, columns, dot_rows
 from p2p_labeldp.reporting.exchanges import chosen_clusters
+from p2p_labeldp.reporting.plots import Axis
 from p2p_labeldp.reporting.recorded import Recorded
 from p2p_labeldp.reporting.traffic import Traffic
 
@@ -121,20 +122,28 @@ def _overall(recorded: Recorded, reported: NDArray[np.int64]) -> Figure:
     order = np.argsort(-(after if before is None else before), kind="stable")[:MOST_LABELS].tolist()
     more = f" The {MOST_LABELS} commonest of {count:,} labels." if count > MOST_LABELS else ""
     title = "Label shares (per cent)"
+    shares = {"reported": after} if before is None else {"true": before, "reported": after}
+    rows = [
+        Bars(
+            recorded.classes[label],
+            [(float(each[label]), f"{100 * each[label]:.1f} %") for each in shares.values()],
+            style=2 - len(shares),
+        )
+        for label in order
+    ]
+    told = "; ".join(
+        f"{row.label}: " + ", ".join(f"{words} {name}" for name, (_, words) in zip(shares, row.values, strict=True))
+        for row in rows
+    )
+    legend = [] if before is None else [f"{name} labels" for name in shares]
+    chart = bars("share-chart", "Label shares", told, rows, legend=legend)
     if before is None:
-        rows = [Bar(recorded.classes[label], float(after[label]), f"{100 * after[label]:.1f} %", 1) for label in order]
-        told = "; ".join(f"{row.label}: {row.words}" for row in rows)
-        chart = bars("share-chart", "Reported label shares", told, rows)
         known = "known here: only a simulation knows them" if recorded.shown else "shown: they are real people's"
         caption = f"What was reported, flips and all. True labels are not {known}."
-        data = Table(title, ("label", "reported"), [(row.label, row.words) for row in rows], frozenset({1}))
-        return Figure(title, chart, caption + more, data)
-    pairs = [(recorded.classes[label], float(before[label]), float(after[label])) for label in order]
-    told = "; ".join(f"{name}: {100 * true:.1f} % true, {100 * seen:.1f} % reported" for name, true, seen in pairs)
-    chart = paired_bars("share-chart", "Label shares before and after", told, pairs, ("true labels", "reported labels"))
-    caption = "Everyone's true label, which only a simulation knows, beside what the learner received."
-    cells = [(name, f"{100 * true:.2f} %", f"{100 * seen:.2f} %") for name, true, seen in pairs]
-    data = Table(title, ("label", "true", "reported"), cells, frozenset({1, 2}))
+    else:
+        caption = "Everyone's true label, which only a simulation knows, beside what the learner received."
+    cells = [(recorded.classes[label], *(f"{100 * each[label]:.2f} %" for each in shares.values())) for label in order]
+    data = Table(title, ("label", *shares), cells, frozenset(range(1, len(shares) + 1)))
     return Figure(title, chart, caption + more, data)
 
 

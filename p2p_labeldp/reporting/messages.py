@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.protocol.messages import BY_KIND, KINDS
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Note, Row, Section, Table, Text
-from p2p_labeldp.reporting.charts import Bar, bars, strips
+from p2p_labeldp.reporting.charts import Bars, bars, strips
 from p2p_labeldp.reporting.exchanges import MOST_CLUSTERS, MOST_USERS, Exchange, Known, exchanges
 from p2p_labeldp.reporting.fates import Fates
 from p2p_labeldp.reporting.recorded import Recorded
@@ -39,7 +39,7 @@ def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
 def _by_kind(recorded: Recorded) -> Figure:
     kinds = recorded.summary.messages_by_kind
     ordered = [kind for kind in KINDS if kind in kinds]
-    rows = [Bar(f"{kind}: {BY_KIND[kind].purpose}", kinds[kind], f"{kinds[kind]:,}") for kind in ordered]
+    rows = [Bars(f"{kind}: {BY_KIND[kind].purpose}", [(kinds[kind], f"{kinds[kind]:,}")]) for kind in ordered]
     told = "; ".join(f"{kind} {kinds[kind]:,}" for kind in ordered)
     chart = bars("kind-chart", "Messages by kind", told, rows)
     caption = f"{recorded.summary.messages:,} messages in all, in the order in which a run sends them."

@@ -60,7 +60,7 @@ def render(page: Page) -> str:
 
 
 def style_of_reports() -> str:
-    return asset("style.css") + style_sheet()
+    return style_sheet() + asset("style.css")
 
 
 def asset(name: str) -> str:

@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.privacy.numbers import rounded_up
-from p2p_labeldp.reporting.blocks import Block, Cell, Choice, Chooser, Figure, Note, Ranked, RankedRow, Section, Text
-from p2p_labeldp.reporting.charts import Axis, Line, line_chart
+from p2p_labeldp.reporting.blocks import Block, Cell, Choice, Chooser, Note, Ranked, RankedRow, Section, Text
+from p2p_labeldp.reporting.charts import figure_of
+from p2p_labeldp.reporting.plots import Axis, Line, Plot, Scale, aside, span
 from p2p_labeldp.reporting.ranking import (
     HOW_RANKED,
     METRIC_NAMES,
@@ -22,8 +23,8 @@ from p2p_labeldp.reporting.ranking import (
     verdict,
     with_half,
 )
-from p2p_labeldp.reporting.styles import kinds, style_of
-from p2p_labeldp.reporting.svg import Scale, element, line
+from p2p_labeldp.reporting.styles import kinds, looks, style_of
+from p2p_labeldp.reporting.svg import element, line
 from p2p_labeldp.reporting.sweeps import Estimate
 
 METRIC = "balanced_accuracy"
@@ -43,7 +44,7 @@ def ranking_section(found: Sweep) -> Section:
     blocks.append(_ranked(every, beside))
     blocks.append(Text(HOW_RANKED + " Behind the best: the difference, in intervals that all hold at once."))
     charts = [
-        (f"{place}", _chart(ranking, f"ranking-{place}"))
+        (f"{place}", figure_of(f"ranking-{place}", _plot(ranking)))
         for place, ranking in enumerate(every)
         if len({entry.clusters for entry in ranking.entries}) > 1
     ]
@@ -138,7 +139,7 @@ def _bar(name: str, known: Estimate, ranking: Ranking, scale: Scale, look: str) 
     )
 
 
-def _chart(ranking: Ranking, name: str) -> Figure:
+def _plot(ranking: Ranking) -> Plot:
     """The score against the number of clusters, one line for each mechanism; those that ignore clusters beside them."""
     counts = sorted({entry.clusters for entry in ranking.entries if entry.clusters is not None})
     ignoring = any(entry.clusters is None for entry in ranking.entries)
@@ -146,41 +147,39 @@ def _chart(ranking: Ranking, name: str) -> Figure:
     lines: dict[str, list[Entry]] = {}
     for entry in sorted(ranking.entries, key=lambda entry: (kinds().index(entry.kind), entry.setting)):
         lines.setdefault(", ".join(filter(None, (entry.mechanism, entry.others))), []).append(entry)
-    curves, used = [], dict[str, int]()
-    for place, (words, mine) in enumerate(lines.items()):
-        aside = (place - (len(lines) - 1) / 2) * min(0.1, 0.8 / len(lines))
+    curves = []
+    styles = looks(mine[0].kind for mine in lines.values())
+    for place, ((words, mine), look) in enumerate(zip(lines.items(), styles, strict=True)):
         mine = sorted(mine, key=lambda entry: entry.clusters or 0)
-        xs = [(counts.index(entry.clusters) if entry.clusters else len(counts)) + aside for entry in mine]
-        kind = mine[0].kind
-        used[kind] = used.get(kind, -1) + 1
+        xs = [
+            (counts.index(entry.clusters) if entry.clusters else len(counts)) + aside(place, len(lines))
+            for entry in mine
+        ]
         curves.append(
             Line(
                 name=words,
                 xs=xs,
                 ys=[entry.score.mean for entry in mine],
+                look=look,
                 points=[(x, entry.score.mean) for x, entry in zip(xs, mine, strict=True)],
                 lows=[entry.score.low for entry in mine],
                 highs=[entry.score.high for entry in mine],
                 joined=False,
-                look=f"k-{kind} d{used[kind] % 4}",
-                shape=kinds().index(kind) + 4 * used[kind],
                 said=[f"{entry.name}: {with_half(entry.score, 4)}" for entry in mine],
             )
         )
     ends = [end for entry in ranking.entries for end in _ends(entry.score)]
-    low, high = min(ends, default=0.0), max(ends, default=1.0)
-    margin = 0.05 * (high - low) or 0.05
-    title = f"{METRIC_NAMES[METRIC].capitalize()} against the number of clusters, {_asked(ranking)}"
-    told = "; ".join(f"{curve.name}: {', '.join(f'{y:.3f}' for y in curve.ys)}" for curve in curves)
-    drawing = line_chart(
-        name, title, told, curves,
-        Axis("number of clusters", -0.5, len(names) - 0.5, names=names),
-        Axis(METRIC_NAMES[METRIC], low - margin, high + margin),
-    )  # fmt: skip
     caption = f"Means over {ranking.trials} trials with 95% intervals." if ranking.trials > 1 else "One trial."
     caption += " Mechanisms at “any” do not use clusters." if ignoring else ""
     best = ranking.best
     caption += "" if best is None else f" The best one: {best.name}."
     trust = sorted({(style_of(entry.kind).trust, entry.kind) for entry in ranking.entries})
     caption += " Trust: " + "; ".join(f"{kind}: {words}" for words, kind in trust) + "."
-    return Figure(title, drawing, caption)
+    return Plot(
+        title=f"{METRIC_NAMES[METRIC].capitalize()} against the number of clusters, {_asked(ranking)}",
+        lines=curves,
+        across=Axis("number of clusters", -0.5, len(names) - 0.5, names=names),
+        up=Axis(METRIC_NAMES[METRIC], *span(ends, 0.05, least=0.05)),
+        caption=caption,
+        told="; ".join(f"{curve.name}: {', '.join(f'{y:.3f}' for y in curve.ys)}" for curve in curves),
+    )

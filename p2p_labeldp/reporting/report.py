@@ -12,7 +12,7 @@ from p2p_labeldp.privacy.numbers import plural, rounded_up, shown_epsilon
 from p2p_labeldp.reporting import claims, words
 from p2p_labeldp.reporting.attacks import attack_section
 from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
-from p2p_labeldp.reporting.charts import Bar, bars
+from p2p_labeldp.reporting.charts import Bars, bars
 from p2p_labeldp.reporting.labels import cluster_section
 from p2p_labeldp.reporting.messages import exchange_section, message_section
 from p2p_labeldp.reporting.privacy import privacy_section
@@ -104,7 +104,7 @@ def _accuracy(summary: Summary) -> Section:
     told = "; ".join(f"{name}: {value:.4f}" for name, value in rows)
     chart = bars(
         "accuracy-chart", "Test accuracy beside its baselines", told,
-        [Bar(name, value, f"{value:.4f}", place) for place, (name, value) in enumerate(rows)], most=1.0,
+        [Bars(name, [(value, f"{value:.4f}")], place) for place, (name, value) in enumerate(rows)], most=1.0,
     )  # fmt: skip
     if len(rows) > 1:
         caption = "Share of the test examples that the model gets right. The run should lie well above guessing"

@@ -1,17 +1,17 @@
-"""The charts of a sweep's page: any metric against any varied key, each with its data as a table."""
+"""The charts of a sweep, on its page and as files: any metric against any varied key."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from p2p_labeldp.experiments.sweeps import Sweep
 from p2p_labeldp.privacy.numbers import rounded_up
-from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Figure, Section, Table, Text
-from p2p_labeldp.reporting.charts import Axis, Line, line_chart
-from p2p_labeldp.reporting.styles import kinds
-from p2p_labeldp.reporting.svg import STYLES, number
+from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Section, Table, Text
+from p2p_labeldp.reporting.charts import figure_of
+from p2p_labeldp.reporting.plots import Axis, Line, Plot, aside, number, span
+from p2p_labeldp.reporting.styles import Look, looks
 from p2p_labeldp.reporting.sweeps import (
     CONFIDENCE,
     METRIC_WORDS,
@@ -24,8 +24,10 @@ from p2p_labeldp.reporting.sweeps import (
     show,
     show_deltas,
 )
+from p2p_labeldp.scenario import documentation
 
 MOST_CHARTS = 60
+MOST_LINES = 24  # more are told apart by nobody
 _FIRST = ("accuracy", "epsilon.learner", "accuracy_ratio", "nonprivate_accuracy", "psi", "reports", "messages")
 _SIDE = ("delta.", "advantage_low", "advantage_high")
 
@@ -51,9 +53,10 @@ def charts(found: Sweep) -> Section:
         return Section("charts", "Metrics", [Text(f"{why}, so that there is nothing to draw.")])
     metrics = metrics[: max(1, MOST_CHARTS // len(found.keys))]
     panels = [
-        (f"{place} {across}", _chart(found, metric, key, f"chart-{place}-{across}"))
+        (f"{place} {across}", figure_of(f"chart-{place}-{across}", plot))
         for place, metric in enumerate(metrics)
         for across, key in enumerate(found.keys)
+        if (plot := metric_plot(found.rows, found.keys, metric, key)) is not None
     ]
     choices = [
         Choice("Metric", [(str(place), metric) for place, metric in enumerate(metrics)]),
@@ -66,87 +69,87 @@ def charts(found: Sweep) -> Section:
     return Section("charts", "Any metric against any key", blocks)
 
 
-def _chart(found: Sweep, metric: str, key: str, name: str) -> Figure:
-    every_line = bands(found.rows, metric, key, [other for other in found.keys if other != key])
-    lines = [line for line in every_line if any(map(math.isfinite, line.y))]
-    infinite = [line for line in every_line if line not in lines]
-    shown = lines[:STYLES]
-    every = list(dict.fromkeys(value for line in shown for value in line.x))
-    as_numbers = numeric(every) and len(every) > 1
-    places = {value: float(value) if as_numbers else float(place) for place, value in enumerate(every)}
-    curves = [_line(found, line, places, as_numbers, (place, len(shown))) for place, line in enumerate(shown)]
-    heights = [y for curve in curves for y in (*curve.ys, *curve.lows, *curve.highs) if y is not None]
-    low, high = min(heights, default=0.0), max(heights, default=1.0)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
-    xs = list(places.values()) or [0.0]
-    if as_numbers:
-        log = min(xs) > 0 and max(xs) >= 10 * min(xs) and len(xs) > 2
-        across = Axis(key, min(xs), max(xs), log, at=sorted(xs))
+def metric_plot(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], metric: str, across: str) -> Plot | None:
+    """A metric against a varied key, a line for each combination of the others; None where no row has a number."""
+    found = bands(rows, metric, across, [key for key in keys if key != across])
+    if not found:
+        return None
+    finite = [band for band in found if any(map(math.isfinite, band.y))]
+    infinite = [band for band in found if band not in finite]
+    shown = finite[:MOST_LINES]
+    every = list(dict.fromkeys(value for band in shown for value in band.x))
+    if numeric(every) and len(every) > 1:
+        low, high = min(every), max(every)
+        log = low > 0 and high >= 10 * low and len(every) > 2
+        axis = Axis(across, low, high, "log" if log else "linear", at=sorted(every))
+        places = {value: float(value) for value in every}
     else:
-        across = Axis(key, -0.5, len(every) - 0.5, names=[show(value) for value in every])
-    said = METRIC_WORDS.get(metric, metric)
-    title = f"{said} against {key}"
-    caption = _caption(found, metric, [*shown, *infinite])
-    if len(lines) > len(shown):
-        caption += f" The first {len(shown)} of {len(lines)} combinations of the other keys."
-    if any(math.isinf(y) for line in shown for y in line.y):
+        names = [show(value) for value in every] or ["-"]
+        axis = Axis(across, -0.5, len(names) - 0.5, names=names)
+        places = {value: float(place) for place, value in enumerate(every)}
+    styles = looks(band.others.get("mechanism.kind") or "" for band in shown)
+    lines = []
+    for number_, (band, look) in enumerate(zip(shown, styles, strict=True)):
+        beside = aside(number_, len(shown)) if axis.names else 0.0
+        lines.append(_line(band, _name(band, found), look, places, beside, joined=not axis.names))
+    exact, said = is_guarantee(metric), METRIC_WORDS.get(metric, metric)
+    ends = [y for line in lines for y in (*line.ys, *line.lows, *line.highs) if y is not None]
+    told = "; ".join(
+        f"{line.name or said}: {', '.join(shown_up(y) if exact else number(y) for y in line.ys)}" for line in lines
+    )
+    caption = _caption(rows, metric, across, [*shown, *infinite])
+    if len(finite) > len(shown):
+        caption += f" The first {len(shown)} of {len(finite)} combinations of the other keys."
+    if any(math.isinf(y) for band in shown for y in band.y):
         caption += " Infinite values are left out."
     if infinite:
-        names = "; ".join(_name(found, line) or "all" for line in infinite[:STYLES]) + (
-            "; …" if infinite[STYLES:] else ""
-        )
-        caption += f" Infinite everywhere, and not drawn: {names}."
-    exact = is_guarantee(metric)
-    told = "; ".join(
-        f"{curve.name or said}: {', '.join(shown_up(y) if exact else number(y) for y in curve.ys)}" for curve in curves
+        left_out = [_name(band, found) or "all" for band in infinite]
+        more = ["…"] if left_out[MOST_LINES:] else []
+        caption += f" Infinite everywhere, and not drawn: {'; '.join(left_out[:MOST_LINES] + more)}."
+    return Plot(
+        title=f"{said} against {across}",
+        lines=lines,
+        across=axis,
+        up=Axis(f"largest {said}" if exact else said, *span(ends, 0.06, least=0.05 * abs(max(ends, default=0)) or 0.5)),
+        caption=caption,
+        told=told,
+        data=_points([*shown, *infinite], across, metric),
     )
-    height = Axis(_short(f"largest {said}" if exact else said), low - margin, high + margin)
-    drawing = line_chart(name, title, told, curves, across, height)
-    return Figure(title, drawing, caption, _points([*shown, *infinite], key, metric))
 
 
-def _caption(found: Sweep, metric: str, lines: Sequence[Band]) -> str:
-    """What a point is, of how many runs, and at which delta."""
+def _caption(rows: Sequence[Mapping[str, Any]], metric: str, across: str, lines: Sequence[Band]) -> str:
+    """What a point is, of how many runs, at which delta, and what the key means."""
     counts = sorted({count for line in lines for count in line.count})
-    replicates = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
+    replicates = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     if is_guarantee(metric):
         said = "The largest value of " + (f"{replicates} runs each." if counts != [1] else "one run each.")
     else:
         interval = f", with the {CONFIDENCE:.0%} confidence interval of the mean (Student's t)"
-        said = f"Means over {replicates} runs each" + (f"{interval}." if counts != [1] else ".")
+        said = f"Means over {replicates} runs each{interval}." if counts != [1] else "One run each: no interval."
     if any(line.count != line.runs for line in lines):
         said += " Runs without a value are left out."
     if metric.startswith("epsilon."):
         view = metric.partition(".")[2]
-        known, differ = largest_stated(found.rows, view), delta_warning(found.rows, view)
+        known, differ = largest_stated(rows, view), delta_warning(rows, view)
         if known is not None and known.deltas:
             said += f" {differ[:1].upper()}{differ[1:]}." if differ else f" At delta {show_deltas(known.deltas)}."
-    return said
+    meaning = next((doc for dotted, _, _, doc in documentation() if dotted == across), "")
+    return f"{said} {across}: {meaning}." if meaning else said
 
 
-def _short(said: str) -> str:
-    return said if len(said) <= 34 else said.partition(" (")[0][:34]
-
-
-def _line(found: Sweep, line: Band, places: dict[Any, float], joined: bool, of: tuple[int, int]) -> Line:
-    """Marks over names stand beside each other, so that none hides another."""
-    known = [place for place, y in enumerate(line.y) if math.isfinite(y)]
-    number_, count = of
-    aside = 0.0 if joined else (number_ - (count - 1) / 2) * min(0.1, 0.8 / count)
-    xs, ys = [places[line.x[place]] + aside for place in known], [line.y[place] for place in known]
-    name = _name(found, line)
-    kind = line.others.get("mechanism.kind")
+def _line(band: Band, name: str, look: Look, places: Mapping[Any, float], beside: float, *, joined: bool) -> Line:
+    known = [place for place, y in enumerate(band.y) if math.isfinite(y)]
+    xs, ys = [places[band.x[place]] + beside for place in known], [band.y[place] for place in known]
     return Line(
         name=name,
-        look=f"k-{kind} d{number_ % 4}" if kind else "",
-        shape=kinds().index(kind) if kind else None,
-        said=[": ".join(filter(None, (name, f"{show(line.x[place])}: {_said(line, place)}"))) for place in known],
         xs=xs,
         ys=ys,
+        look=look,
         points=list(zip(xs, ys, strict=True)),
-        lows=[line.low[place] for place in known],
-        highs=[line.high[place] for place in known],
+        lows=[band.low[place] for place in known],
+        highs=[band.high[place] for place in known],
         joined=joined,
+        said=[": ".join(filter(None, (name, f"{show(band.x[place])}: {_said(band, place)}"))) for place in known],
     )
 
 
@@ -155,12 +158,11 @@ def _said(line: Band, place: int) -> str:
     return f"{line.y[place]:.4g}" + ("" if low is None or high is None else f" ({low:.4g} to {high:.4g})")
 
 
-def _name(found: Sweep, line: Band) -> str:
-    """What tells a line from the others: keys with one value in all settings do not."""
+def _name(band: Band, bands: Sequence[Band]) -> str:
+    """What tells a line from the others: keys with one value in all of them do not."""
     parts = []
-    for key, value in line.others.items():
-        several = len({setting[found.keys.index(key)] for setting in found.settings}) > 1
-        if several and value is not None:
+    for key, value in band.others.items():
+        if value is not None and len({other.others[key] for other in bands}) > 1:
             parts.append(value if key == "mechanism.kind" else f"{key.partition('.')[2] or key} {show(value)}")
     return ", ".join(parts)
 

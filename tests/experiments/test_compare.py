@@ -26,7 +26,7 @@ from p2p_labeldp.experiments.compare import (
 from p2p_labeldp.experiments.sweeps import Sweep, sweep
 from p2p_labeldp.experiments.sweeps.tables import ROWS
 from p2p_labeldp.privacy import View
-from p2p_labeldp.reporting.comparison import Panel, caption, curve_label, draw_panel
+from p2p_labeldp.reporting.comparison import Panel, caption, curve_label, plot_of
 from p2p_labeldp.reporting.styles import LEAST_CONTRAST, PAPER, contrast, kinds, style_of
 from p2p_labeldp.scenario import MECHANISMS, parse_scenario
 
@@ -174,21 +174,18 @@ def test_a_preview_of_many_rows_takes_some_of_them(command: Command, tmp_path: P
 
 
 def test_varied_clusters_are_one_curve_for_each_epsilon(command: Command, tmp_path: Path) -> None:
-    from matplotlib.figure import Figure
-
     (tmp_path / "base.toml").write_text(TEXT)
     varied = ["--vary", "clusters", "--counts", "8,2", "--epsilons", "1,2", "--mechanisms", "cluster_rr"]
     shown = command("compare", "base.toml", *varied, "--trials", "1", "--workers", "1", "--no-report", "--json")[1]
     found = json.loads(shown)["points"]
     assert [(point["clusters"], point["epsilon"]) for point in found] == [(8, 1), (8, 2), (2, 1), (2, 2)]
     panel = Panel("synthetic", [point_of(point) for point in found], "clusters")
-    axes = Figure().subplots()
-    handles = draw_panel(axes, panel)
-    assert [label.partition(":")[0] for label in handles] == ["cluster_rr, epsilon 1", "cluster_rr, epsilon 2"]
-    for line in handles.values():
-        assert list(line.get_xdata()) == [2, 8]
-    assert len({line.get_color() for line in handles.values()}) == 1
-    assert len({line.get_linestyle() for line in handles.values()}) == 2
+    *lines, reference = plot_of(panel).lines
+    assert [line.name.partition(":")[0] for line in lines] == ["cluster_rr, epsilon 1", "cluster_rr, epsilon 2"]
+    assert [list(line.xs) for line in lines] == [[2, 8], [2, 8]]
+    assert len({line.look.colour for line in lines}) == 1
+    assert len({line.look for line in lines}) == 2
+    assert set(reference.ys) == {1.0}
 
 
 def point_of(told: dict[str, Any]) -> Point:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -13,8 +11,10 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from p2p_labeldp.privacy import Exchange, views_of
-from p2p_labeldp.reporting import charts, svg
-from p2p_labeldp.reporting.charts import Axis, Bar, Dots, Line
+from p2p_labeldp.reporting import charts, plots, svg
+from p2p_labeldp.reporting.charts import Bars, Dots
+from p2p_labeldp.reporting.plots import Axis, Line, Plot, Scale
+from p2p_labeldp.reporting.styles import DASHES, MARKERS, SERIES, Look, looks
 
 HOSTILE = '</svg><script>alert("x")</script>&'
 finite = st.floats(min_value=-1e12, max_value=1e12, allow_nan=False)
@@ -27,14 +27,12 @@ def parsed(drawing: Markup) -> ElementTree.Element:
 
 def every_chart(name: str, values: list[float]) -> list[Markup]:
     """Each kind of chart, showing the same numbers under the same name."""
-    shares = [abs(value) % 1 for value in values]
     axis = Axis(name, min(values), max(values))
+    curves = [Line(name, values, values, look, list(zip(values, values, strict=True))) for look in looks([""] * 3)]
     return [
-        charts.line_chart(
-            "a", name, name, [Line(name, values, values, list(zip(values, values, strict=True)))] * 3, axis, axis
-        ),
-        charts.bars("b", name, name, [Bar(name, abs(value), f"{value:.3g}") for value in values]),
-        charts.paired_bars("c", name, name, [(name, share, 1 - share) for share in shares], (name, name)),
+        charts.line_chart("a", Plot(name, curves, axis, axis, name, told=name)),
+        charts.bars("b", name, name, [Bars(name, [(abs(value), f"{value:.3g}")]) for value in values]),
+        charts.bars("c", name, name, [Bars(name, [(value % 1, name)] * 2) for value in values], legend=(name, name)),
         charts.dot_rows(
             "d", name, name, [Dots(name, value, value, (value, value), value) for value in values], axis,
             (("before", "true"), ("after", "told"), ("limit", "bound")),
@@ -89,7 +87,7 @@ def test_a_chart_has_a_title_a_description_and_a_role(place: int) -> None:
 
 
 def test_a_logarithmic_scale_puts_equal_factors_at_equal_distances() -> None:
-    scale = svg.Scale(1e-6, 1.0, 0.0, 60.0, log=True)
+    scale = Scale(1e-6, 1.0, 0.0, 60.0, kind="log")
     assert [round(scale(10.0**-power), 9) for power in range(7)] == [60, 50, 40, 30, 20, 10, 0]
     assert scale(0.0) == 0, "below everything stands at the edge"
 
@@ -99,7 +97,7 @@ def test_ticks_are_few_round_and_inside(low: float, span: float) -> None:
     high = low + span
     if high - low < 1e-9 * max(abs(low), 1.0):  # nothing between them that could be told apart
         return
-    ticks = svg.round_values(low, high, 6)
+    ticks = plots.round_values(low, high, 6)
     assert len(ticks) <= 7
     slack = 1e-6 * span
     assert all(low - slack <= tick <= high + slack for tick in ticks)
@@ -114,14 +112,14 @@ def test_ticks_are_few_round_and_inside(low: float, span: float) -> None:
     ],
 )
 def test_ticks_differ_in_words_too(low: float, high: float, words: list[str] | None) -> None:
-    found = [said for _, said in svg.Scale(low, high, 0.0, 100.0).ticks()]
+    found = [said for _, said in Scale(low, high, 0.0, 100.0).ticks()]
     assert len(set(found)) == len(found) > 2
     assert words is None or found == words
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 12, 1000])
 def test_ticks_of_counts_are_whole(count: int) -> None:
-    ticks = svg.Scale(0.0, float(count), 0.0, 100.0, whole=True).ticks()
+    ticks = Scale(0.0, float(count), 0.0, 100.0, whole=True).ticks()
     assert all(value == int(value) and words == f"{int(value):,}" for value, words in ticks)
     assert ticks
 
@@ -130,28 +128,39 @@ def test_ticks_of_counts_are_whole(count: int) -> None:
     ("value", "words"), [(0, "0"), (1234567, "1,234,567"), (0.25, "0.25"), (1e-7, "1e-07"), (12, "12"), (3e10, "3e+10")]
 )
 def test_numbers_are_written_as_people_write_them(value: float, words: str) -> None:
-    assert svg.number(value) == words
+    assert plots.number(value) == words
 
 
 def test_series_differ_by_more_than_colour() -> None:
-    shapes = {re.sub(r'class="[^"]*"', "", str(svg.marker(place, 9, 9, ""))) for place in range(svg.STYLES)}
-    assert len(shapes) == svg.STYLES
-    style = (Path(svg.__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
-    dashes = set(re.findall(r"\.curve\.s\d \{ stroke-dasharray: ([\d ]+);", style))
-    assert len(dashes) == svg.STYLES - 1, "the first is drawn whole"
-    for ground in (r":root \{.*?\}", r"scheme: dark\).*?\}", r"@media print.*?\}"):
-        (found,) = re.findall(ground, style, re.DOTALL)[:1]
-        assert len(set(re.findall(r"--s\d: (#\w+)", found))) == svg.STYLES
+    series = looks([""] * len(SERIES))
+    for told in ({str(svg.marker(look.marker, 9, 9, "")) for look in series}, {DASHES[look.dash] for look in series}):
+        assert len(told) == len(SERIES)
+    for ground in (0, 1):
+        assert len({pair[ground] for pair in SERIES}) == len(SERIES)
+
+
+def test_lines_beyond_the_series_and_several_of_one_mechanism_look_different() -> None:
+    for kinds in ([""] * 24, ["shuffle"] * 10, ["cluster_rr", "", "cluster_rr", "shuffle"]):
+        assert len(set(looks(kinds))) == len(kinds)
+
+
+def test_every_marker_is_drawn_alike_on_pages_and_in_files() -> None:
+    from matplotlib.markers import MarkerStyle
+
+    drawn = {str(svg.marker(marker, 9, 9, "")) for marker in MARKERS}
+    assert len(drawn) == len(MARKERS)
+    assert set(MARKERS) <= {str(marker) for marker in MarkerStyle.markers}
 
 
 def test_every_view_of_an_exchange_has_a_line_of_its_own() -> None:
-    assert max(len(views_of(exchange)) for exchange in Exchange) <= svg.STYLES
+    assert max(len(views_of(exchange)) for exchange in Exchange) <= len(SERIES)
 
 
 def test_a_chart_of_names_says_them_below_and_draws_no_line_between_them() -> None:
-    line = Line("mean", [0.0, 1.0], [0.2, 0.4], [(0.0, 0.2), (1.0, 0.4)], [0.1, None], [0.3, None], joined=False)
-    across = Axis("kind", -0.5, 1.5, names=("one", "two"))
-    chart = parsed(charts.line_chart("a", "t", "d", [line], across, Axis("y", 0, 1)))
+    lows, highs = [0.1, None], [0.3, None]
+    line = Line("mean", [0.0, 1.0], [0.2, 0.4], Look("s0"), [(0.0, 0.2), (1.0, 0.4)], lows, highs, joined=False)
+    plot = Plot("t", [line], Axis("kind", -0.5, 1.5, names=("one", "two")), Axis("y", 0, 1), "")
+    chart = parsed(charts.line_chart("a", plot))
     assert {"one", "two"} <= {element.text for element in chart.iter("text")}
     assert chart.find("polyline") is None
     assert len([each for each in chart.iter("line") if each.attrib["class"].startswith("interval")]) == 1

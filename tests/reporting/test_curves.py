@@ -1,29 +1,34 @@
-"""The figure of every view's curve."""
+"""Plots of guarantees."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 
-import pytest
-
-from p2p_labeldp.errors import RequestError
-from p2p_labeldp.reporting.curves import draw_curves
+from p2p_labeldp.privacy import Guarantee, View
+from p2p_labeldp.reporting.curves import curves_plot
 from p2p_labeldp.runs.summary import Curve
 
 CURVES = {
     "learner": Curve((0.0, 0.4, 0.9), (0.1, 1e-4, 1e-9), "account"),
-    "nothing": Curve((0.0, 0.5), (0.0, 0.0), "account"),
-    "no flips": Curve((0.0, 1.0), (0.08, 0.08), "account"),
+    "peer": Curve((0.0, 0.5), (0.0, 0.0), "flips"),
+}
+TABLE = {
+    View.LEARNER: Guarantee(epsilon=0.4, delta=1e-4, view=View.LEARNER),
+    View.PEER: Guarantee(epsilon=0.5, delta=0.0, view=View.PEER),
+    View.NETWORK: Guarantee(epsilon=math.inf, delta=0.0, view=View.NETWORK),
 }
 
 
-def test_curves_are_drawn_to_a_file_and_nothing_else_is_left(tmp_path: Path) -> None:
-    draw_curves(CURVES, tmp_path / "below" / "curves.png", delta=1e-4)
-    assert (tmp_path / "below" / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert len(list((tmp_path / "below").iterdir())) == 1
+def test_a_curve_is_marked_where_the_table_states_its_pair_and_whoever_has_none_is_named() -> None:
+    plot = curves_plot(TABLE, CURVES, "title")
+    assert [(line.name, line.points) for line in plot.lines] == [
+        ("learner", [(0.4, 1e-4)]),
+        ("peer", [(0.5, 0.0)]),
+    ]
+    assert "No curve, since nothing is guaranteed: a network observer." in plot.caption
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RequestError, match=r"curves.svg: cannot be written"):
-        draw_curves(CURVES, tmp_path / "file" / "curves.svg", delta=1e-4)
+def test_no_curve_is_drawn_below_its_points() -> None:
+    (line, _) = curves_plot(TABLE, CURVES, "title").lines
+    heights = dict(zip(line.xs, line.ys, strict=True))
+    assert all(heights[x] > y for x, y in zip(CURVES["learner"].epsilons, CURVES["learner"].deltas, strict=True))

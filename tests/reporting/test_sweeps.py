@@ -1,16 +1,17 @@
-"""Means, confidence bands, guarantees and the figure of a sweep."""
+"""Means, confidence bands, guarantees and the plots of a sweep."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from p2p_labeldp.errors import RunError
-from p2p_labeldp.reporting.sweep_figure import draw_bands
+from p2p_labeldp.reporting.plots import Plot
+from p2p_labeldp.reporting.sweep_charts import metric_plot
 from p2p_labeldp.reporting.sweeps import bands, delta_warning, estimate, largest_stated, numeric
 
 ROWS = [
@@ -75,7 +76,7 @@ def test_texts_keep_the_sweeps_order_and_missing_values_are_left_out() -> None:
     assert bands(partly, "score", "k.x")[0].x == [0.1, 10.0]
 
 
-def test_of_what_is_stated_headsthe_largest_counts() -> None:
+def test_of_what_is_stated_the_largest_counts() -> None:
     rows = [
         {"epsilon.learner": epsilon, "delta.learner": delta, "method.learner": method, "k.x": 1, "accuracy": accuracy}
         for epsilon, delta, method, accuracy in (
@@ -115,45 +116,51 @@ def test_switches_and_texts_are_no_numbers() -> None:
     assert not numeric([None, 2.0])
 
 
-@pytest.mark.parametrize("across", ["k.x", "k.way", "k.on"])
-def test_a_figure_is_drawn_as_png_and_svg_with_its_words(tmp_path: Path, across: str) -> None:
-    written = draw_bands(ROWS, ["k.x", "k.way", "k.on"], "score", across, tmp_path / f"score-by-{across}")
-    assert [path.name for path in written] == [f"score-by-{across}.png", f"score-by-{across}.svg"]
-    assert sorted(written) == sorted(tmp_path.iterdir())
-    assert written[0].read_bytes().startswith(b"\x89PNG")
-    text = written[1].read_text()
-    assert f"score against {across}" in text
-    assert "confidence band of the mean (Student's t, 4 replicates)" in text.replace("&#39;", "'")
+def plotted(rows: Sequence[Mapping[str, Any]], metric: str, across: str, *others: str) -> Plot:
+    found = metric_plot(rows, [across, *others], metric, across)
+    assert found is not None
+    return found
 
 
-def test_a_figure_names_the_key_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_numbers_make_joined_lines_with_bands_and_names_marks_beside_each_other() -> None:
+    numbers = plotted(ROWS, "score", "k.x", "k.way", "k.on")
+    assert [line.name for line in numbers.lines] == [
+        "way zebra, on true", "way zebra, on false", "way ant, on true", "way ant, on false",
+    ]  # fmt: skip
+    assert {line.joined for line in numbers.lines} == {True}
+    assert (numbers.across.kind, list(numbers.across.at)) == ("log", [0.1, 1.0, 10.0])
+    for across, names in (("k.way", ["zebra", "ant"]), ("k.on", ["true", "false"])):
+        plot = plotted(ROWS, "score", across, "k.x")
+        assert plot.across.names == names
+        assert {line.joined for line in plot.lines} == {False}
+        assert len({line.xs[0] for line in plot.lines}) == len(plot.lines)
+    assert numbers.title == "score against k.x"
+    assert "Means over 4 runs each, with the 95% confidence interval of the mean (Student's t)." in numbers.caption
+    assert "One run each: no interval." in plotted(ROWS[::4], "score", "k.x", "k.way", "k.on").caption
+
+
+def test_the_caption_says_what_the_key_means_what_is_left_out_and_at_which_delta() -> None:
     rows = [
         {"mechanism.alpha": alpha, "epsilon.peer": math.inf if alpha == 0 else 1 / alpha + n, "delta.peer": 1e-3}
         for alpha in (0.0, 0.1)
         for n in (0.0, 0.1)
     ]
-    svg = draw_bands(rows, ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "a")[1].read_text()
-    assert "probability that a user flips her label" in svg
-    assert "infinite values left out" in svg
-    alone = draw_bands(rows[::2], ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "b")[1].read_text()
-    assert "one run each" in alone
-    assert "the largest of 2 runs each; infinite values left out; at delta 0.001" in svg
+    said = plotted(rows, "epsilon.peer", "mechanism.alpha").caption
+    assert "probability that a user flips her label" in said
+    assert said.startswith("The largest value of 2 runs each. At delta 0.001.")
+    assert said.endswith("Infinite values are left out.")
+    assert "one run each" in plotted(rows[::2], "epsilon.peer", "mechanism.alpha").caption
     mixed = [*rows, {"mechanism.alpha": 0.1, "epsilon.peer": 3.0, "delta.peer": 1e-4}]
-    told = draw_bands(mixed, ["mechanism.alpha"], "epsilon.peer", "mechanism.alpha", tmp_path / "c")[1].read_text()
-    assert "epsilons at different deltas (0.0001 to 0.001) cannot be compared; set privacy.delta" in told
-    once = draw_bands(ROWS[::4], ["k.x", "k.way", "k.on"], "score", "k.x", tmp_path / "d")[1].read_text()
-    assert "one replicate each: no confidence band" in once
+    told = plotted(mixed, "epsilon.peer", "mechanism.alpha").caption
+    assert "Epsilons at different deltas (0.0001 to 0.001) cannot be compared; set privacy.delta." in told
 
 
-def test_nothing_to_draw_is_no_figure(tmp_path: Path) -> None:
-    assert draw_bands(ROWS, ["k.x"], "none", "k.x", tmp_path / "none") == []
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "figure.png").mkdir()
-    with pytest.raises(RunError, match=r"figure.png: cannot be written"):
-        draw_bands(ROWS, ["k.x"], "score", "k.x", tmp_path / "figure")
+def test_nothing_to_draw_is_no_plot_and_of_too_many_lines_the_first_are_drawn() -> None:
+    assert metric_plot(ROWS, ["k.x"], "none", "k.x") is None
+    many = [{"k.x": x, "k.n": n, "score": float(x + n)} for x in (1, 2) for n in range(30)]
+    plot = plotted(many, "score", "k.x", "k.n")
+    assert len(plot.lines) == 24
+    assert "The first 24 of 30 combinations of the other keys." in plot.caption
 
 
 def test_the_band_of_a_share_stays_within_0_and_1() -> None:
