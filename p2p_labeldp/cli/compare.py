@@ -18,6 +18,7 @@ from p2p_labeldp.cli.output import (
     Settings,
     Workers,
     console,
+    csv_scenario,
     find_scenario,
     print_json,
     progress_bar,
@@ -146,9 +147,7 @@ def _scenario(
         raise RequestError("name a scenario or --dataset, one of the two")
     own = any(text.strip().startswith("clusters.count") for text in settings or ())
     if scenario is not None and scenario.endswith(".csv"):
-        text = f'[data]\nname = "csv"\npath = {json.dumps(scenario)}\n'
-        text += "" if label is None else f"label_column = {json.dumps(label)}\n"
-        return Path(scenario).stem, parse_scenario(text, scenario, settings or (), seed), own
+        return Path(scenario).stem, csv_scenario(scenario, label, settings, seed), own
     if label is not None:
         raise RequestError("--label is for a CSV file; elsewhere use --set data.label_column=COLUMN")
     if scenario is not None:

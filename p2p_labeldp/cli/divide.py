@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, find_scenario, print_json
+from p2p_labeldp.cli.output import DataDir, Json, Seed, Settings, console, csv_scenario, find_scenario, print_json
 from p2p_labeldp.errors import RequestError
 
 
@@ -25,13 +25,11 @@ def command(
 ) -> None:
     """Divide a data set: a folder for each node with its own rows, and the scenario of the study for all of them."""
     from p2p_labeldp.deployment.dividing import STUDY, divide
-    from p2p_labeldp.scenario import parse_scenario
 
     if Path(source).suffix == ".csv":
         if not label:
             raise RequestError(f"--label is missing; it names the label's column of {source}")
-        named = [f"data.path={source}", f"data.label_column={label}", *(settings or ())]
-        scenario = parse_scenario('[data]\nname = "csv"\npath = "?"', source, named, seed)
+        scenario = csv_scenario(source, label, settings, seed)
     else:
         if label:
             raise RequestError("--label is for a CSV file; a scenario names its own in data.label_column")

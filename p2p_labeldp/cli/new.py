@@ -18,6 +18,7 @@ from p2p_labeldp.cli.output import Json, print_json
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import documentation, entry_documentation, parse_scenario
 from p2p_labeldp.scenario.rules import MAX_WHOLE
+from p2p_labeldp.scenario.schema import SchemaTable
 
 _WIDTH = 100
 
@@ -77,7 +78,7 @@ def scenario_text(title: str, examples: dict[str, Any]) -> str:
             section = mine
             lines += ["", f"[{section}]"]
         lines += _comment(f"{doc}: {rule}")
-        if rule.startswith("a table"):
+        if rule == str(SchemaTable()):
             continue  # it comes after the keys of its section, from a command of its own
         shown = json.dumps(chosen.get(dotted, default), ensure_ascii=False)
         lines.append(f"{name} = {shown}" if dotted in chosen else f"# {name} = {shown}")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from p2p_labeldp.cli.scenarios import find_shipped, names
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import Scenario, documentation, load_scenario
+from p2p_labeldp.scenario import Scenario, documentation, load_scenario, parse_scenario
 
 
 def settable() -> list[str]:
@@ -51,6 +51,12 @@ def find_scenario(name: str, settings: list[str] | None, seed: int | None) -> Sc
     if not path.exists() and not path.suffix and path.parent == Path():
         path = find_shipped(name)
     return load_scenario(path, settings or (), seed)
+
+
+def csv_scenario(path: str, label: str | None, settings: list[str] | None, seed: int | None) -> Scenario:
+    """A scenario of a CSV file and the defaults; ``label`` is its label's column, where it is not called so."""
+    named = "" if label is None else f"label_column = {json.dumps(label)}\n"
+    return parse_scenario(f'[data]\nname = "csv"\npath = {json.dumps(path)}\n{named}', path, settings or (), seed)
 
 
 def require_one(workers: int | None, dask: str | None) -> None:

@@ -19,7 +19,8 @@ from p2p_labeldp.cli.output import (
 from p2p_labeldp.cli.report import Report
 from p2p_labeldp.cli.watch import Paused, Progress, Watch, WatchPort, carry_out, require_watch
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.scenario import ENGINES, Engine, Hosting
+from p2p_labeldp.scenario import ENGINES, Engine
+from p2p_labeldp.scenario.engines import check_options
 
 if TYPE_CHECKING:
     from p2p_labeldp.runs.summary import Summary
@@ -47,9 +48,7 @@ def command(
 ) -> None:
     """Run a scenario, print a summary and write the run folder."""
     began = time.perf_counter()
-    for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
-        if value not in allowed:
-            raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
+    check_options(engine, hosting)
     require_watch(watch, watch_port, paused)
     if watch and not ENGINES[Engine(engine)].sends_messages:
         raise RequestError(f"--watch is not allowed with --engine {engine}, which sends no messages; it must be actors")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from p2p_labeldp.errors import RequestError
+
 
 class Engine(StrEnum):
     """How labels become reports; ``runs.execute`` calls the module of each."""
@@ -31,6 +33,13 @@ class EngineRecord:
     """Whether its tasks carry one user each or whole clusters, as asked for."""
     splits: bool = False
     """Whether workers of a Dask cluster can share the work."""
+
+
+def check_options(engine: str | None, hosting: str) -> None:
+    """RequestError for a value that ``--engine`` (None: not given) or ``--hosting`` cannot have."""
+    for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
+        if value is not None and value not in allowed:
+            raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
 
 
 ENGINES = {

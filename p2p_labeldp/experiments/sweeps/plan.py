@@ -25,7 +25,8 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps.ineffective import why_idle
 from p2p_labeldp.learning import model_of
 from p2p_labeldp.mechanisms import require_installed
-from p2p_labeldp.scenario import ENGINES, Engine, Hosting, Scenario, check_override, parse_scenario
+from p2p_labeldp.scenario import ENGINES, Engine, Scenario, check_override, parse_scenario
+from p2p_labeldp.scenario.engines import check_options
 from p2p_labeldp.streams import Purpose
 
 NOISE = ("mechanism.alpha", "mechanism.epsilon")
@@ -171,9 +172,7 @@ def make_plan(
     """
     if seeds < 1:
         raise RequestError(f"--seeds {seeds} is not allowed; it must be at least 1")
-    for option, value, allowed in (("--engine", engine, tuple(Engine)), ("--hosting", hosting, tuple(Hosting))):
-        if value is not None and value not in allowed:
-            raise RequestError(f"{option} {value} is not allowed; it must be one of {', '.join(allowed)}")
+    check_options(engine, hosting)
     scenario = seeded(scenario, "a sweep")
     axes = [_axis(text, scenario) for text in vary]
     keys, lines = _listed(listed, scenario) if listed is not None else ((), [()])
@@ -225,7 +224,7 @@ def _axis(text: str, scenario: Scenario) -> tuple[str, tuple[Any, ...]]:
     return key, tuple(found)
 
 
-def _value(key: str, text: str, shown: str, scenario: Scenario) -> Any:
+def _value(key: str, text: str, shown: str, scenario: Scenario, *, listed: bool = False) -> Any:
     section = key.partition(".")[0]
     if section in ("coins", "deployment"):
         why = "--seeds and --seed say how seeds vary" if section == "coins" else "it changes no result"
@@ -237,7 +236,7 @@ def _value(key: str, text: str, shown: str, scenario: Scenario) -> Any:
     except RequestError as error:
         raise RequestError(f"{shown}: {error}") from None
     if key in ZERO and value == 0:
-        instead = "leave the cell empty" if shown.startswith("--settings") and key in NOISE else "leave it out"
+        instead = "leave the cell empty" if listed and key in NOISE else "leave it out"
         raise RequestError(f"{shown}: {key} = 0 is not allowed here: it means {ZERO[key]}; {instead}")
     return value
 
@@ -264,7 +263,8 @@ def _listed(path: Path, scenario: Scenario) -> tuple[tuple[str, ...], list[Setti
         left = set(NOISE) - given if set(NOISE) & given else set()
         left |= {key for key in keys if "mechanism.kind" in given and key not in given and _of_some_kinds(key)}
         setting = tuple(
-            None if key in left else _value(key, cell, shown, scenario) for key, cell in zip(keys, record, strict=True)
+            None if key in left else _value(key, cell, shown, scenario, listed=True)
+            for key, cell in zip(keys, record, strict=True)
         )
         if setting in settings:
             raise RequestError(f"{shown}: is the setting of line {settings[setting]} again")
