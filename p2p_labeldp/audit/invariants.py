@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.expected import Expected
-from p2p_labeldp.audit.rules import Broken, Violation, require, require_shape
+from p2p_labeldp.audit.rules import INVARIANTS, Broken, Violation, require, require_shape
 from p2p_labeldp.audit.sample import Sample
 from p2p_labeldp.audit.timing import Timing
 from p2p_labeldp.audit.trace import Event
@@ -70,8 +70,8 @@ class Turn:
 class Checker:
     """Feed it every event in order, then ``finish``; violations and the sample for the tests come out."""
 
-    checks: ClassVar[Mapping[str, Callable[..., None]]]
-    """What is checked of each kind of message."""
+    exchange: ClassVar[Exchange] = Exchange.PULL
+    invariants: ClassVar[Mapping[str, str]] = INVARIANTS
     suspects: Mapping[int, str] = MappingProxyType({})
     """Address to kind, of parties that were set up to misbehave: what they break is counted, and blamed on the kind."""
 
@@ -91,6 +91,7 @@ class Checker:
         away: bool = False,
     ) -> None:
         """``away`` says that hosts stayed away."""
+        self._checks = self.checks()
         self.users = users
         self.violations: list[Violation] = []
         self.lacking: list[Violation] = []
@@ -129,6 +130,17 @@ class Checker:
         self._said_once: set[tuple[object, ...]] = set()
         self._taken = True  # whether the event at hand was taken by its receiver, not refused
 
+    @classmethod
+    def checks(cls) -> dict[str, Callable[..., None]]:
+        """What is checked of each kind of message: of an ask ``on_ask``, unless its class says all there is."""
+        found: dict[str, Callable[..., None]] = {}
+        for kind, message in BY_KIND.items():
+            if cls.exchange not in message.exchanges:
+                found[kind] = cls._foreign
+            else:
+                found[kind] = cls._once if message.once else getattr(cls, f"on_{kind}")
+        return found
+
     @property
     def present(self) -> int:
         """How many users the rosters list."""
@@ -142,7 +154,7 @@ class Checker:
             self.kinds[event.kind] += 1
             self._taken = not fault
             if not fault or self._still_said(event, fault):
-                self.checks[event.kind](self, event, *event.fields)
+                self._checks[event.kind](self, event, *event.fields)
         except Broken as broken:
             if self._explained_by_away(event):
                 self._lack(event, broken.invariant, str(broken))
@@ -243,7 +255,7 @@ class Checker:
     def _takes_part(self, user: int) -> bool:
         return self._size(user) >= self._parameters.minimum_size
 
-    def _hello(self, event: Event, version: int, features: int) -> None:
+    def on_hello(self, event: Event, version: int, features: int) -> None:
         require(event.sender not in self._greeted, "hello_once", "said hello before")
         require(version == VERSION, "hello_once", f"version {version}")
         require(features == self._features, "hello_once", f"{features} features, not {self._features}")
@@ -257,13 +269,13 @@ class Checker:
     def _assigns(self, event: Event) -> None:
         self._timing.assigns(event, len(self._members) == self.users, bool(self._missing))
 
-    def _centre(self, event: Event, cluster: int, features: int) -> None:
+    def on_centre(self, event: Event, cluster: int, features: int) -> None:
         """Features are not traced, so that whether it is the right one is for the users' hosts to say."""
         self._assigns(event)
         require(not self._rosters, "rosters", "a centre after the first roster")
         require(features == self._features, "rosters", f"{features} features, not {self._features}")
 
-    def _roster(self, event: Event, cluster: int, first: int, members: bytes) -> None:
+    def on_roster(self, event: Event, cluster: int, first: int, members: bytes) -> None:
         self._assigns(event)
         require(len(members) % 8 == 0 and len(members) > 0, "rosters", "members take 8 bytes each")
         known = self._rosters.setdefault(cluster, [])
@@ -278,7 +290,7 @@ class Checker:
             member.cluster, member.place = cluster, len(known)
             known.append(user)
 
-    def _assignment(self, event: Event, cluster: int, size: int, place: int) -> None:
+    def on_assignment(self, event: Event, cluster: int, size: int, place: int) -> None:
         self._assigns(event)
         member = self._rostered(event.receiver, "assigned_once")
         roster = self._rosters[member.cluster]
@@ -289,7 +301,7 @@ class Checker:
         member.assigned = True
         self._turns[0][event.receiver] = Turn(event.time)
 
-    def _next_round(self, event: Event, round_: int, release: bool) -> None:
+    def on_round(self, event: Event, round_: int, release: bool) -> None:
         open_round = 0 < round_ == self._round < self._parameters.rounds
         require(open_round, "rounds", f"round {round_} in place of {self._round}")
         self._timing.after_closing(event)
@@ -314,7 +326,7 @@ class Checker:
         if turn is not None and release:
             turn.released_at = event.time
 
-    def _ask(self, event: Event, round_: int) -> None:
+    def on_ask(self, event: Event, round_: int) -> None:
         turn = self._turn(event.sender, round_, "asked_once", event.sender in self._missing)
         member, peer = self._members[event.sender], self._members.get(event.receiver)
         require(self._takes_part(event.sender), "abstaining", "asks in a cluster below the minimum")
@@ -332,7 +344,7 @@ class Checker:
         self.sample.choice(chosen, place, size, event.sender, event.receiver, (round_, cluster))
         self._expected.choice(event.sender, round_, chosen, size)
 
-    def _answer(self, event: Event, round_: int, label: int) -> None:
+    def on_answer(self, event: Event, round_: int, label: int) -> None:
         may_be_late = event.receiver in self._missing
         asker = self._turn(event.receiver, round_, "answer_follows_ask", may_be_late)
         if asker.peer < 0 and self._may_lack(event.receiver):
@@ -359,7 +371,7 @@ class Checker:
             self.sample.flip(self._truth[event.sender], label, self._parameters.labels)
         self._expected.noisy(event.sender, flip_round, label)
 
-    def _report(self, event: Event, round_: int, label: int) -> None:
+    def on_report(self, event: Event, round_: int, label: int) -> None:
         turn = self._turn(event.sender, round_, "report_is_answer", True)
         require(not turn.reported, "reported_once", "reports again")
         require(turn.released_at >= 0, "report_after_close", f"was not told that she may report in round {round_}")
@@ -371,7 +383,7 @@ class Checker:
         if self._taken:
             self.reports[round_][event.sender] = label
 
-    def _done(self, event: Event, round_: int, outcome: str) -> None:
+    def on_done(self, event: Event, round_: int, outcome: str) -> None:
         turn = self._turn(event.sender, round_, "done_once", event.sender in self._missing)
         require(not turn.said, "done_once", "is done again")
         takes_part, late = self._takes_part(event.sender), round_ < self._round
@@ -389,7 +401,7 @@ class Checker:
         if not late:
             self._timing.done(event)
 
-    def _closed(self, event: Event, round_: int, first: int, counted: bytes, shares: int) -> None:
+    def on_closed(self, event: Event, round_: int, first: int, counted: bytes, shares: int) -> None:
         open_round = round_ == self._round < self._parameters.rounds
         require(open_round, "closed", f"round {round_} in place of {self._round}")
         size = min(8 * CLOSED_PART, self.users - first)
@@ -456,7 +468,7 @@ class Checker:
                 said = f"user {user} counts in round {round_} and never reported"
                 self._note("report_after_close", None, said, user)
 
-    def _goodbye(self, event: Event, release: bool) -> None:
+    def on_goodbye(self, event: Event, release: bool) -> None:
         require(self._round == self._parameters.rounds, "goodbye_once", "before the last round is closed")
         self._timing.after_closing(event)
         if event.receiver == HOST:
@@ -477,36 +489,6 @@ class Checker:
         require(said not in self._said_once, "shape", "is said twice")
         self._said_once.add(said)
 
-    def _refusal(self, event: Event, about: int, kind: str, fault: str, reason: str) -> None:
+    def on_refusal(self, event: Event, about: int, kind: str, fault: str, reason: str) -> None:
         """Matched with what it refuses by ``refused_positions``."""
         require(fault in set(Fault), "shape", f"there is no fault {fault!r}")
-
-
-RULES: dict[str, Callable[..., None]] = {
-    "hello": Checker._hello,
-    "centre": Checker._centre,
-    "roster": Checker._roster,
-    "assignment": Checker._assignment,
-    "round": Checker._next_round,
-    "ask": Checker._ask,
-    "answer": Checker._answer,
-    "report": Checker._report,
-    "done": Checker._done,
-    "closed": Checker._closed,
-    "goodbye": Checker._goodbye,
-    "refusal": Checker._refusal,
-}
-
-
-def checks_of(exchange: Exchange, rules: Mapping[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
-    """What is checked of each kind of message where this is the exchange."""
-    found: dict[str, Callable[..., None]] = {}
-    for kind, message in BY_KIND.items():
-        if exchange not in message.exchanges:
-            found[kind] = Checker._foreign
-        else:
-            found[kind] = Checker._once if message.once else rules[kind]
-    return found
-
-
-Checker.checks = checks_of(Exchange.PULL, RULES)

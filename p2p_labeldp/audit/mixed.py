@@ -14,11 +14,11 @@ told one label.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from p2p_labeldp.audit.invariants import RULES, Checker, Turn, checks_of
+from p2p_labeldp.audit.invariants import Checker, Turn
 from p2p_labeldp.audit.rules import INVARIANTS, Broken, require
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.mechanisms.coins import SeededCoins
@@ -83,6 +83,9 @@ class _Attempt:
 class MixedChecker(Checker):
     """Of runs whose exchange is mixed."""
 
+    exchange = Exchange.MIXED
+    invariants = MIXED_INVARIANTS
+
     def __init__(self, *facts: Any, **settings: Any) -> None:
         super().__init__(*facts, **settings)
         coins = settings.get("coins")
@@ -104,7 +107,7 @@ class MixedChecker(Checker):
 
     def _explained_by_away(self, event: Event) -> bool:
         """Of an attempt whose members were at hosts that stayed away others cannot be told to be wrong."""
-        if event.kind not in _RULES:
+        if f"on_{event.kind}" not in vars(MixedChecker):
             return False
         if event.sender == COORDINATOR:
             cluster = event.fields[1]
@@ -114,7 +117,7 @@ class MixedChecker(Checker):
 
     # Who takes part.
 
-    def _commit(self, event: Event, round_: int, attempt: int, sealed: bytes) -> None:
+    def on_commit(self, event: Event, round_: int, attempt: int, sealed: bytes) -> None:
         turn = self._turn(event.sender, round_, "commitments", event.sender in self._missing)
         require(self._takes_part(event.sender), "abstaining", "commits in a cluster below the minimum")
         state = self._state(event.sender, round_, attempt)
@@ -130,7 +133,7 @@ class MixedChecker(Checker):
             may_open = agreed and before.halted < set(before.session.relays)
             require(not may_open, "nothing_opened_early", "enters another attempt, and a relay may have released")
 
-    def _committed(self, event: Event, *fields: Any) -> None:
+    def on_committed(self, event: Event, *fields: Any) -> None:
         round_, cluster, attempt, size, first, members, sealed, own = fields
         state = self._attempt(round_, cluster, attempt)
         count = len(members) // 8
@@ -144,7 +147,7 @@ class MixedChecker(Checker):
         state.size, state.own = size, own
         require(len(state.listed) <= size, "commitments", f"lists more than {size} members")
 
-    def _open(self, event: Event, *fields: Any) -> None:
+    def on_open(self, event: Event, *fields: Any) -> None:
         round_, attempt, nonce, outer, inner, signature = fields
         state, user = self._state(event.sender, round_, attempt), event.sender
         require(user in state.listed, "commitments", "opens what was not published")
@@ -156,7 +159,7 @@ class MixedChecker(Checker):
         self._require_signed(user, keys_statement(user, state.commitments[user], self.run_name), signature)
         state.openings[user], state.signed[user] = opening, signature
 
-    def _opened(self, event: Event, *fields: Any) -> None:
+    def on_opened(self, event: Event, *fields: Any) -> None:
         round_, cluster, attempt, first, shown, own, signers = fields
         state = self._attempt(round_, cluster, attempt)
         require(
@@ -181,7 +184,7 @@ class MixedChecker(Checker):
 
     # Packets.
 
-    def _deposit(self, event: Event, round_: int, attempt: int, packet: bytes) -> None:
+    def on_deposit(self, event: Event, round_: int, attempt: int, packet: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         require(event.receiver == session.relays[0], "relays", "deposits with another than the first relay")
         require(event.sender not in state.deposits, "whole_batches", "deposits again")
@@ -193,7 +196,7 @@ class MixedChecker(Checker):
             state.batches[0] = [state.deposits[user] for user in session.members]
             self._require_whole(state, 0)
 
-    def _batch(self, event: Event, *fields: Any) -> None:
+    def on_batch(self, event: Event, *fields: Any) -> None:
         round_, cluster, attempt, step, first, packets, signature = fields
         state, session = self._mixing(event.sender, round_, attempt)
         if event.receiver == COORDINATOR:  # evidence: shown again
@@ -247,7 +250,7 @@ class MixedChecker(Checker):
         seen = [packet for other, packets in state.batches.items() if other != step for packet in packets]
         require(len({*batch, *seen}) == len(batch) + len(set(seen)), "whole_batches", "a packet that occurs twice")
 
-    def _passed(self, event: Event, *fields: Any) -> None:
+    def on_passed(self, event: Event, *fields: Any) -> None:
         """Told just before the batch itself is passed on: what was taken is known."""
         round_, _, attempt, step, taken, _ = fields
         state, session = self._mixing(event.sender, round_, attempt)
@@ -256,7 +259,7 @@ class MixedChecker(Checker):
 
     # Agreement and opening.
 
-    def _go(self, event: Event, round_: int, attempt: int, signed: bytes, shown: bytes, signature: bytes) -> None:
+    def on_go(self, event: Event, round_: int, attempt: int, signed: bytes, shown: bytes, signature: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         require(event.receiver in session.relays, "relays", "says go to someone who is no relay")
         require((event.sender, event.receiver) not in state.gos, "agreement", "says go again")
@@ -265,7 +268,7 @@ class MixedChecker(Checker):
         self._require_signed(event.sender, session.statement(SIGNED_GO, event.sender, signed), signature)
         state.gos[event.sender, event.receiver] = signed
 
-    def _no_go(self, event: Event, *fields: Any) -> None:
+    def on_nogo(self, event: Event, *fields: Any) -> None:
         round_, attempt, shown, proof, layers, _ = fields
         state, session = self._mixing(event.sender, round_, attempt)
         require(shown in state.shown, "agreement", "was shown another batch than everyone")
@@ -273,7 +276,7 @@ class MixedChecker(Checker):
         there = bool(layers) and layers[-1] in session.found
         require(not there or not session.distinct, "agreement", "says no-go, and her packet is in the batch")
 
-    def _unlock(self, event: Event, round_: int, attempt: int, key: bytes, sealed: bytes) -> None:
+    def on_unlock(self, event: Event, round_: int, attempt: int, key: bytes, sealed: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         both = event.sender in session.relays and event.receiver in session.relays and event.sender != event.receiver
         require(both, "relays", "a key goes from relay to relay")
@@ -296,7 +299,7 @@ class MixedChecker(Checker):
         opened = event.kind in ("unlock", "reveal") and fault == Fault.OUT_OF_ORDER
         return opened or super()._still_said(event, fault)
 
-    def _reveal(self, event: Event, round_: int, attempt: int, nonce: bytes) -> None:
+    def on_reveal(self, event: Event, round_: int, attempt: int, nonce: bytes) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         pair = event.sender, event.receiver
         if pair in state.revealed and not self._taken:
@@ -314,7 +317,7 @@ class MixedChecker(Checker):
         state.revealed.add(pair)
         state.nonces[event.sender] = nonce
 
-    def _drawn(self, event: Event, round_: int, attempt: int, label: int) -> None:
+    def on_drawn(self, event: Event, round_: int, attempt: int, label: int) -> None:
         user = event.receiver
         state, session = self._mixing(user, round_, attempt)
         place = session.places.get(user)
@@ -368,7 +371,7 @@ class MixedChecker(Checker):
 
     # Giving up.
 
-    def _halt(self, event: Event, *fields: Any) -> None:
+    def on_halt(self, event: Event, *fields: Any) -> None:
         round_, _, attempt, _, _, evidence = fields
         state, session = self._mixing(event.sender, round_, attempt)
         require(event.sender in session.relays, "relays", "halts and is no relay")
@@ -381,12 +384,12 @@ class MixedChecker(Checker):
             require(proves, "agreement", "shows evidence that proves nothing")
             raise Broken("agreement", f"user {last} signed two batches, and showed one", last)
 
-    def _overdue(self, event: Event, round_: int, _: int, attempt: int, named: list[int]) -> None:
+    def on_overdue(self, event: Event, round_: int, _: int, attempt: int, named: list[int]) -> None:
         state, session = self._mixing(event.sender, round_, attempt)
         alone = event.sender in session.relays and event.sender not in state.halted
         require(alone and set(named) < set(session.relays), "relays", "waits as no relay, or for one that is none")
 
-    def _stop(self, event: Event, round_: int, cluster: int, attempt: int, again: bool) -> None:
+    def on_stop(self, event: Event, round_: int, cluster: int, attempt: int, again: bool) -> None:
         require(cluster in self._rosters and round_ == self._round, "commitments", "stops what is not under way")
         require(attempt == self._ended.get((round_, cluster), 0), "commitments", f"attempt {attempt} is not under way")
         self._note_unfinished(event, round_, cluster, attempt)
@@ -406,11 +409,11 @@ class MixedChecker(Checker):
                 detail = f"user {relays[step - 1]} passed on {len(batch)} packets of {members}"
                 self._note("whole_batches", event.position, detail, relays[step - 1])
 
-    def _done(self, event: Event, round_: int, outcome: str) -> None:
+    def on_done(self, event: Event, round_: int, outcome: str) -> None:
         member = self._members.get(event.sender)
         stopped = None if member is None else self._stopped.get((round_, member.cluster))
         if outcome != "abstained" or stopped is None or not self._takes_part(event.sender):
-            super()._done(event, round_, outcome)
+            super().on_done(event, round_, outcome)
             return
         turn = self._turn(event.sender, round_, "done_once", event.sender in self._missing)
         require(not turn.said, "done_once", "is done again")
@@ -451,24 +454,3 @@ class MixedChecker(Checker):
         super()._end_round(event, round_, waiting)
         if not self._missing:
             self._attempts = {name: state for name, state in self._attempts.items() if name[0] == round_}
-
-
-_RULES: dict[str, Callable[..., None]] = {
-    "commit": MixedChecker._commit,
-    "committed": MixedChecker._committed,
-    "open": MixedChecker._open,
-    "opened": MixedChecker._opened,
-    "deposit": MixedChecker._deposit,
-    "batch": MixedChecker._batch,
-    "passed": MixedChecker._passed,
-    "go": MixedChecker._go,
-    "nogo": MixedChecker._no_go,
-    "unlock": MixedChecker._unlock,
-    "reveal": MixedChecker._reveal,
-    "drawn": MixedChecker._drawn,
-    "halt": MixedChecker._halt,
-    "overdue": MixedChecker._overdue,
-    "stop": MixedChecker._stop,
-    "done": MixedChecker._done,
-}
-MixedChecker.checks = checks_of(Exchange.MIXED, RULES | _RULES)

@@ -11,16 +11,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from p2p_labeldp.audit.invariants import RULES, Checker, checks_of
+from p2p_labeldp.audit.invariants import Checker
 from p2p_labeldp.audit.rules import INVARIANTS, require
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.privacy import Exchange
 
-PERMUTED_INVARIANTS = INVARIANTS | {"one_asker": "nobody is asked by two users in a round"}
-
 
 class PermutedChecker(Checker):
     """Of runs whose exchange is a permutation."""
+
+    exchange = Exchange.PERMUTATION
+    invariants = INVARIANTS | {"one_asker": "nobody is asked by two users in a round"}
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -38,6 +39,3 @@ class PermutedChecker(Checker):
         if agreed is not None:
             expected = int(agreed[place])
             require(chosen == expected, "coins", f"by the seed place {expected} was agreed on, not {chosen}")
-
-
-PermutedChecker.checks = checks_of(Exchange.PERMUTATION, RULES)

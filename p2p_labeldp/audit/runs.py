@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.invariants import MAX_VIOLATIONS, Checker
-from p2p_labeldp.audit.mixed import MIXED_INVARIANTS, MixedChecker
-from p2p_labeldp.audit.permuted import PERMUTED_INVARIANTS, PermutedChecker
+from p2p_labeldp.audit.mixed import MixedChecker
+from p2p_labeldp.audit.permuted import PermutedChecker
 from p2p_labeldp.audit.refusals import refused_positions
 from p2p_labeldp.audit.rules import INVARIANTS, Violation
 from p2p_labeldp.audit.sample import FitTest, Sample, fit_tests
@@ -25,12 +25,8 @@ from p2p_labeldp.privacy import Exchange
 from p2p_labeldp.scenario import Network
 
 FAMILY_WISE_ERROR = 1e-3
-CHECKED: dict[Exchange, tuple[type[Checker], Mapping[str, str]]] = {
-    Exchange.PULL: (Checker, INVARIANTS),
-    Exchange.MIXED: (MixedChecker, MIXED_INVARIANTS),
-    Exchange.PERMUTATION: (PermutedChecker, PERMUTED_INVARIANTS),
-}
-"""By exchange: who checks a trace, and for what."""
+CHECKED: dict[Exchange, type[Checker]] = {kind.exchange: kind for kind in (Checker, MixedChecker, PermutedChecker)}
+"""By exchange: who checks a trace."""
 Suspects = Callable[[Mapping[str, Any]], Mapping[int, str]]
 
 
@@ -149,7 +145,7 @@ def _audit_run(run: RecordedRun, suspects: Mapping[int, str], truth: Truth | Non
         messages=sum(checker.kinds.values()),
         refusals=checker.kinds["refusal"],
         coins_recomputed=run.scenario.coins.source == "seeded",
-        invariants=len(CHECKED[Exchange(run.parameters.exchange)][1]),
+        invariants=len(checker.invariants),
         away=tuple(map(str, run.summary.get("missing_hosts") or ())),
         violations=violations[:MAX_VIOLATIONS],
         lacking=checker.lacking,
@@ -167,8 +163,7 @@ def _network(run: RecordedRun) -> Network:
 
 def _checked(run: RecordedRun, refused: dict[int, str], suspects: Mapping[int, str], truth: Truth | None) -> Checker:
     coins: Coins | None = SeededCoins(run.scenario.coins.seed) if run.scenario.coins.source == "seeded" else None
-    kind, _ = CHECKED[Exchange(run.parameters.exchange)]
-    checker = kind(
+    checker = CHECKED[Exchange(run.parameters.exchange)](
         run.users,
         run.features,
         run.parameters,

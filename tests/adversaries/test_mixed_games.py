@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from games import play, play_actors
 
+from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.audit.array_views import views_of_exchange
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
@@ -71,6 +72,19 @@ def test_a_coalition_sees_by_who_relays() -> None:
     assert abs((~some).mean() - 1 / 6) < 0.11
     assert abs(everyone.mean() - 1 / 6) < 0.11
     assert (some | ~everyone).all()
+
+
+@pytest.mark.parametrize(("alpha", "deposited"), [(0.0, 1), (1.0, 0)])
+def test_a_coalition_knows_what_its_own_users_deposited_if_it_knows_their_labels(alpha: float, deposited: int) -> None:
+    """Two users with label 1 are its own, and it knows the label of one of them; of the others it knows one."""
+    labels, background = np.tile([0, 0, 1, 1], (3, 1)), {1: 0, 2: 1}
+    views = views_of_exchange(
+        labels, mixed(alpha=alpha), SeededCoins(1), "coalition", members=(2, 3), background=background
+    )
+    evidence = evidence_of_all(views, 0)
+    assert evidence.pool == 4
+    assert evidence.known[:, 0].tolist() == [[1 - deposited, deposited]] * 3
+    assert evidence.hidden[:, 0].tolist() == [[1, 0, 1]] * 3
 
 
 def test_whoever_watches_the_network_sees_the_reports_and_nothing_else() -> None:

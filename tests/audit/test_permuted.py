@@ -10,7 +10,7 @@ import pytest
 from small import sixty
 
 from p2p_labeldp.audit import audit_runs
-from p2p_labeldp.audit.permuted import PERMUTED_INVARIANTS
+from p2p_labeldp.audit.permuted import PermutedChecker
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.scenario import replace
@@ -27,7 +27,7 @@ def test_an_honest_run_keeps_them(folder: Path) -> None:
     found = audit_runs([folder]).runs[0]
     assert found.violations == []
     assert found.coins_recomputed
-    assert found.invariants == len(PERMUTED_INVARIANTS)
+    assert found.invariants == len(PermutedChecker.invariants)
 
 
 def test_who_asks_somebody_that_was_asked_is_found_without_a_seed_too(folder: Path) -> None:
