@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.attacks import LIKELIHOOD_RATIO, Attack, Scores
 from p2p_labeldp.adversaries.bounds import Bounds
 from p2p_labeldp.adversaries.evidence import evidence_of_all
+from p2p_labeldp.audit.epsilon import at_least, at_most
 from p2p_labeldp.audit.views import View
 from p2p_labeldp.errors import RequestError
 
@@ -50,10 +50,8 @@ def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> I
     """The rate of a binomial; exact, so never too narrow. Without trials nothing is known."""
     if trials == 0:
         return Interval(float("nan"), 0.0, 1.0)
-    tail = (1 - confidence) / 2
-    low = float(scipy.special.betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
-    high = float(scipy.special.betainccinv(hits + 1, trials - hits, tail)) if hits < trials else 1.0
-    return Interval(hits / trials, low, high)
+    tail, count = (1 - confidence) / 2, np.array(hits)
+    return Interval(hits / trials, float(at_least(count, trials, tail)), float(at_most(count, trials, tail)))
 
 
 @dataclass(frozen=True)

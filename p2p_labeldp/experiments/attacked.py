@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from p2p_labeldp.adversaries.kinds import adversary_of
 from p2p_labeldp.adversaries.record import Assignment, Measured
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.audit.trace import Trace
+from p2p_labeldp.audit.views import View as Seen
 from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
@@ -135,8 +136,7 @@ def _active(run: Executed, part: Assignment) -> Row:
     positive = stream(run.scenario.coins.seed, Purpose.GAME).random(trials) < 0.5
     labels[:, place_of[victim]] = positive
     own = [place_of[member] for member in part.members if member in place_of]
-    view = _played(run, part, labels, place_of)
-    seen = view(own)
+    seen = _played(run, part, labels, place_of, own)
     evidence = [evidence_of(seen, trial * size + place_of[victim]) for trial in range(trials)]
     results = {}
     buggy = any(isinstance(other.entry, entries.FreshAnswers) and victim in other.members for other in run.assignments)
@@ -154,8 +154,8 @@ def _active(run: Executed, part: Assignment) -> Row:
     return row
 
 
-def _played(run: Executed, part: Assignment, labels: Labels, place_of: dict[int, int]) -> Callable[[list[int]], Any]:
-    """Run all copies at once; the view of the coalition whose members have the given places."""
+def _played(run: Executed, part: Assignment, labels: Labels, place_of: dict[int, int], own: list[int]) -> Seen:
+    """Run all copies at once; the view of the coalition whose members have these places."""
     trials, size = labels.shape
     parameters = dataclasses.replace(run.parameters, minimum_size=1)
     plan = dataclasses.replace(run.resolved.plan, parameters=parameters)
@@ -163,40 +163,39 @@ def _played(run: Executed, part: Assignment, labels: Labels, place_of: dict[int,
     everyone = labels.ravel()
     population = Population(np.zeros((len(everyone), 1), dtype=np.float32), everyone, lambda ids, _: clusters[ids])
     coins = SeededCoins(run.scenario.coins.seed)
-    folder = tempfile.TemporaryDirectory()
-    path = Path(folder.name) / "trace.msgpack"
-    with path.open("wb") as file:
-        simulation = Simulation(
-            population, plan, coins, Network(), hosting="cluster", seed=run.scenario.coins.seed, write=file.write
-        )
-        # Copies have no features, so that nothing of their assignment could be checked: she took part in the run.
-        simulation.host.one_answer = run.scenario.defences.one_answer
-        for start in range(0, len(everyone), size):
-
-            def moved(victim: int, start: int = start) -> int:
-                return start + place_of.get(victim, 0)
-
-            for other in run.assignments:
-                entry = other.entry
-                if isinstance(entry, entries.Liars) and entry.cluster != entries.NOBODY:
-                    if entry.cluster != run.outcome.clusters[part.victim or 0]:
-                        continue
-                    entry = dataclasses.replace(entry, cluster=entries.NOBODY)  # copies have numbers of their own
-                for place in (place_of[member] for member in other.members if member in place_of):
-                    honest = simulation.users[start + place]
-                    simulation.users[start + place] = replaced(simulation, run.scenario, entry, honest, moved)
-        simulation.run()
-
-    def view(own: list[int]) -> Any:
-        with folder:
-            victims = {start + place_of[part.victim or 0] for start in range(0, len(everyone), size)}
-            known = {user: int(label) for user, label in enumerate(everyone.tolist()) if user not in victims}
-            members = [start + place for start in range(0, len(everyone), size) for place in own]
-            return view_of(
-                Trace.open(path), "coalition", members=members, background=known, parameters=parameters, coins=coins
+    starts = range(0, len(everyone), size)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.msgpack"
+        with path.open("wb") as file:
+            simulation = Simulation(
+                population, plan, coins, Network(), hosting="cluster", seed=run.scenario.coins.seed, write=file.write
             )
+            # Copies have no features, so that nothing of their assignment could be checked: she took part in the run.
+            simulation.host.one_answer = run.scenario.defences.one_answer
+            for start in starts:
+                _replace(simulation, run, part, place_of, start)
+            simulation.run()
+        victims = {start + place_of[part.victim or 0] for start in starts}
+        known = {user: int(label) for user, label in enumerate(everyone.tolist()) if user not in victims}
+        members = [start + place for start in starts for place in own]
+        return view_of(
+            Trace.open(path), "coalition", members=members, background=known, parameters=parameters, coins=coins
+        )
 
-    return view
+
+def _replace(simulation: Simulation, run: Executed, part: Assignment, place_of: dict[int, int], start: int) -> None:
+    """Whoever misbehaved in the run does so in the copy whose users count from ``start``."""
+    for other in run.assignments:
+        entry = other.entry
+        if isinstance(entry, entries.Liars) and entry.cluster != entries.NOBODY:
+            if entry.cluster != run.outcome.clusters[part.victim or 0]:
+                continue
+            entry = dataclasses.replace(entry, cluster=entries.NOBODY)  # copies have numbers of their own
+        for place in (place_of[member] for member in other.members if member in place_of):
+            honest = simulation.users[start + place]
+            simulation.users[start + place] = replaced(
+                simulation, run.scenario, entry, honest, lambda victim: start + place_of.get(victim, 0)
+            )
 
 
 def _row(found: GameResult, size: int, others: Iterable[GameResult]) -> Row:
