@@ -6,10 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from recorded import (
+    as_deployment,
+    broken,
+    edit_summary,
+    forget_the_seed,
+    read_trace,
+    recount,
+    timed_anew,
+    violations,
+    write_trace,
+)
 from small import sixty
 
 from p2p_labeldp.audit import audit_runs
@@ -27,20 +37,20 @@ from p2p_labeldp.experiments.run import run
         pytest.param(["coins.source=system"], id="the system's coins"),
     ],
 )
-def test_honest_runs_pass_in_every_causal_order(settings: list[str], runs: SimpleNamespace, tmp_path: Path) -> None:
+def test_honest_runs_pass_in_every_causal_order(settings: list[str], tmp_path: Path) -> None:
     for seed in range(2):
         scenario = sixty(*settings, seed=seed)
         run(scenario, out=tmp_path / f"{seed}", hosting=("user", "cluster")[seed % 2])
         for order in range(2):
             out = tmp_path / f"{seed}-{order}"
-            runs.deployed(tmp_path / f"{seed}", out, order, scenario.network.latency)
-            assert audit_runs([out]).runs[0].violations == []
+            as_deployment(tmp_path / f"{seed}", out, order, scenario.network.latency)
+            assert violations(out) == []
 
 
-def test_the_orders_are_really_other_orders(runs: SimpleNamespace, tmp_path: Path) -> None:
+def test_the_orders_are_really_other_orders(tmp_path: Path) -> None:
     """In a simulation everyone is assigned before anyone asks, and everyone has asked before anyone answers."""
     run(sixty("network.latency=0.25"), out=tmp_path / "run")
-    records = runs.read(runs.deployed(tmp_path / "run", tmp_path / "deployed", latency=0.25))[1]
+    records = read_trace(as_deployment(tmp_path / "run", tmp_path / "deployed", latency=0.25))[1]
     assigned: set[int] = set()
     early, kinds = Counter[str](), []
     for _, _, _, receiver, (kind, *_) in records:
@@ -54,10 +64,10 @@ def test_the_orders_are_really_other_orders(runs: SimpleNamespace, tmp_path: Pat
 
 
 @pytest.fixture
-def deployed(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., Path]:
+def deployed(tmp_path: Path) -> Callable[..., Path]:
     def make(*settings: str) -> Path:
         run(sixty(*settings), out=tmp_path / "run")
-        out: Path = runs.deployed(tmp_path / "run", tmp_path / "deployed")
+        out: Path = as_deployment(tmp_path / "run", tmp_path / "deployed")
         return out
 
     return make
@@ -71,12 +81,12 @@ def test_flips_are_not_tested_where_nobody_knows_true_labels(deployed: Callable[
     }  # fmt: skip
 
 
-def change_an_answer(folder: Path, runs: SimpleNamespace, chosen: Callable[[list[Any], list[list[Any]]], bool]) -> None:
-    header, records = runs.read(folder)
+def change_an_answer(folder: Path, chosen: Callable[[list[Any], list[list[Any]]], bool]) -> None:
+    header, records = read_trace(folder)
     answers = [record for record in records if record[4][0] == "answer"]
     answer = next(record for record in answers if chosen(record, records))
     answer[4][2] = (answer[4][2] + 1) % 3
-    runs.write(folder, header, records)
+    write_trace(folder, header, records)
 
 
 def lonely(answer: list[Any], records: list[list[Any]]) -> bool:
@@ -86,18 +96,14 @@ def lonely(answer: list[Any], records: list[list[Any]]) -> bool:
     return spoken == 1 and [receiver, -2, ["report", round_]] not in [[*r[2:4], r[4][:2]] for r in records]
 
 
-def test_a_consistent_lie_about_one_dropped_answer_goes_unseen(
-    deployed: Callable[..., Path], runs: SimpleNamespace
-) -> None:
+def test_a_consistent_lie_about_one_dropped_answer_goes_unseen(deployed: Callable[..., Path]) -> None:
     """The documented limit: the seed says that a label was moved and how far, and the label itself is unknown."""
     folder = deployed("mechanism.rounds=1", "mechanism.theta=0.3")
-    change_an_answer(folder, runs, lonely)
+    change_an_answer(folder, lonely)
     assert audit_runs([folder]).passed
 
 
-def test_answers_of_two_rounds_must_come_from_one_true_label(
-    deployed: Callable[..., Path], runs: SimpleNamespace
-) -> None:
+def test_answers_of_two_rounds_must_come_from_one_true_label(deployed: Callable[..., Path]) -> None:
     """With fresh noise they may differ, but only as the seed has it; every answer is dropped, so no report tells."""
 
     def first_of_two(answer: list[Any], records: list[list[Any]]) -> bool:
@@ -105,14 +111,14 @@ def test_answers_of_two_rounds_must_come_from_one_true_label(
         return spoken[0] == spoken[1] == 1 and answer[4][1] == 0
 
     folder = deployed("mechanism.noise=fresh", "mechanism.theta=0")
-    change_an_answer(folder, runs, first_of_two)
-    assert {found.invariant for found in audit_runs([folder]).runs[0].violations} == {"coins"}
+    change_an_answer(folder, first_of_two)
+    assert broken(folder) == {"coins"}
 
 
-def test_a_report_that_the_learner_lost_is_missed(deployed: Callable[..., Path], runs: SimpleNamespace) -> None:
+def test_a_report_that_the_learner_lost_is_missed(deployed: Callable[..., Path]) -> None:
     """The trace has one report more than reports.npz; nobody is missing who could have sent it late."""
     folder = deployed()
-    header, records = runs.read(folder)
+    header, records = read_trace(folder)
     summary = json.loads((folder / "summary.json").read_text())
     outcomes = summary["outcomes_by_round"]
     dropped = next(place for place, record in enumerate(records) if record[4] == ["done", 0, "dropped"])
@@ -125,56 +131,47 @@ def test_a_report_that_the_learner_lost_is_missed(deployed: Callable[..., Path],
     records[told][4][2] = True
     records.insert(told + 1, [0, 0.0, user, -2, ["report", 0, heard]])
     outcomes[0] |= {"reported": outcomes[0]["reported"] + 1, "dropped": outcomes[0]["dropped"] - 1}
-    runs.write(folder, header, runs.timed_anew(records))
-    runs.edit_summary(
-        folder,
-        outcomes_by_round=outcomes,
-        messages_by_kind=Counter(record[4][0] for record in records),
-    )
-    text = (folder / "scenario.toml").read_text()
-    (folder / "scenario.toml").write_text(text.replace('source = "seeded"', 'source = "system"'))
-    found = audit_runs([folder]).runs[0].violations
+    recount(folder, header, timed_anew(records), outcomes_by_round=outcomes)
+    forget_the_seed(folder)
+    found = violations(folder)
     assert [str(violation) for violation in found] == [
         f"summary: at the end: reports.npz has no label of user {user} in round 0, but the trace has {heard}"
     ]
 
 
-def lose_a_host(folder: Path, runs: SimpleNamespace, users: range, kept: int) -> None:
+def lose_a_host(folder: Path, users: range, kept: int) -> None:
     """Of a host's users so many records reached the trace, and then it was lost for good."""
-    header, records = runs.read(folder)
+    header, records = read_trace(folder)
     theirs = [record for record in records if record[2] in users]
     records = [record for record in records if record[2] not in users or record in theirs[:kept]]
-    runs.write(folder, header, runs.timed_anew(records))
-    counts = Counter(record[4][0] for record in records)
-    runs.edit_summary(folder, missing=list(users), missing_hosts=["users-1"], messages_by_kind=counts)
+    recount(folder, header, timed_anew(records), missing=list(users), missing_hosts=["users-1"])
 
 
 @pytest.mark.parametrize("kept", [0, 15, 30, 45])
 def test_effects_of_a_lost_hosts_messages_are_told_from_messages_that_have_no_cause(
-    kept: int, deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
+    kept: int, deployed: Callable[..., Path], rules_alone: None
 ) -> None:
     """What the lost host said reached others and not the trace: lacking, and no violation. Of others it is one."""
     folder = deployed("data.users=60")
-    lose_a_host(folder, runs, range(20), kept)
+    lose_a_host(folder, range(20), kept)
     found = audit_runs([folder]).runs[0]
     assert found.violations == []
     assert {each.invariant for each in found.lacking} >= {"answer_follows_ask", "done_once", "report_is_answer"}
-    header, records = runs.read(folder)
+    header, records = read_trace(folder)
     ask = next(place for place, record in enumerate(records) if record[4][0] == "ask" and min(record[2:4]) >= 20)
     peer = records.pop(ask)[3]
-    runs.write(folder, header, runs.timed_anew(records))
-    runs.edit_summary(folder, messages_by_kind=Counter(record[4][0] for record in records))
-    (violation, *_) = audit_runs([folder]).runs[0].violations
+    recount(folder, header, timed_anew(records))
+    (violation, *_) = violations(folder)
     assert (violation.invariant, violation.party) == ("answer_follows_ask", peer)
 
 
 @pytest.mark.parametrize(("change", "invariants"), [(0, {"asked_once"}), (1, {"asked_once", "same_answer"})])
 def test_who_answers_a_lost_host_that_asked_somebody_else_on_record_is_blamed_for_the_label_alone(
-    change: int, invariants: set[str], deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
+    change: int, invariants: set[str], deployed: Callable[..., Path], rules_alone: None
 ) -> None:
     """Begun anew without its disk, the host asked again, and the auditor did not listen to it any more."""
     folder = deployed("data.users=60", "mechanism.rounds=1")
-    header, records = runs.read(folder)
+    header, records = read_trace(folder)
     first = next(record for record in records if record[4][0] == "answer" and record[2] >= 20 > record[3])
     asker = first[3]
     place = next(
@@ -184,21 +181,17 @@ def test_who_answers_a_lost_host_that_asked_somebody_else_on_record_is_blamed_fo
     )
     _, _, peer, _, (_, round_, label) = records[place]
     records.insert(place + 1, [0, 0.0, peer, asker, ["answer", round_, (label + change) % 3]])
-    runs.write(folder, header, runs.timed_anew(records))
-    counts = Counter(record[4][0] for record in records)
-    runs.edit_summary(folder, missing=list(range(20)), missing_hosts=["users-1"], messages_by_kind=counts)
-    found = audit_runs([folder]).runs[0].violations
+    recount(folder, header, timed_anew(records), missing=list(range(20)), missing_hosts=["users-1"])
+    found = violations(folder)
     assert {(each.invariant, each.party) for each in found} == {
         (invariant, asker if invariant == "asked_once" else peer) for invariant in invariants
     }
 
 
-def test_without_a_lost_host_what_is_lacking_is_a_violation(
-    deployed: Callable[..., Path], runs: SimpleNamespace, rules_alone: None
-) -> None:
+def test_without_a_lost_host_what_is_lacking_is_a_violation(deployed: Callable[..., Path], rules_alone: None) -> None:
     folder = deployed("data.users=60")
-    lose_a_host(folder, runs, range(20), 15)
-    runs.edit_summary(folder, missing_hosts=[])
+    lose_a_host(folder, range(20), 15)
+    edit_summary(folder, missing_hosts=[])
     found = audit_runs([folder]).runs[0]
     assert found.lacking == []
     assert found.violations
@@ -219,11 +212,10 @@ def test_a_folder_that_does_not_know_what_it_is_is_refused(
     summary: dict[str, Any],
     words: str,
     deployed: Callable[..., Path],
-    runs: SimpleNamespace,
 ) -> None:
     folder = deployed()
-    before, records = runs.read(folder)
-    runs.write(folder, before | header, records)
-    runs.edit_summary(folder, **summary)
+    before, records = read_trace(folder)
+    write_trace(folder, before | header, records)
+    edit_summary(folder, **summary)
     with pytest.raises(RequestError, match=words):
         audit_runs([folder])

@@ -9,14 +9,22 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from recorded import (
+    as_deployment,
+    broken,
+    edit_summary,
+    forget_the_seed,
+    read_trace,
+    recount,
+    timed_anew,
+    violations,
+    write_trace,
+)
 from small import sixty
 
-from p2p_labeldp.audit import audit_runs
-from p2p_labeldp.audit.rules import Violation
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.host import Host
@@ -116,23 +124,8 @@ def scenario(*settings: str, seed: int | None = None) -> Scenario:
     return sixty("data.users=40", "data.groups=2", "network.latency=0.25", *settings, seed=seed)
 
 
-def violations(folder: Path) -> list[Violation]:
-    return audit_runs([folder]).runs[0].violations
-
-
-def kinds_of(found: list[Violation]) -> set[str]:
-    return {violation.invariant for violation in found}
-
-
-def forget_the_seed(folder: Path) -> None:
-    """Say that the coins were the operating system's: the audit must do without them."""
-    text = (folder / "scenario.toml").read_text()
-    assert 'source = "seeded"' in text
-    (folder / "scenario.toml").write_text(text.replace('source = "seeded"', 'source = "system"'))
-
-
 @pytest.fixture
-def told(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., list[Path]]:
+def told(tmp_path: Path) -> Callable[..., list[Path]]:
     """Run folders of one run: as it was simulated, and as a deployment in several orders."""
 
     def tell(users: dict[int, Make], *settings: str, seed: int | None = None, hosting: str = "user") -> list[Path]:
@@ -140,7 +133,7 @@ def told(runs: SimpleNamespace, tmp_path: Path) -> Callable[..., list[Path]]:
         chosen = scenario(*settings, seed=seed)
         run(chosen, out=out, prepare=with_users(users), hosting=hosting)
         latency = chosen.network.latency
-        return [out, *(runs.deployed(out, tmp_path / f"{out.name}-{order}", order, latency) for order in range(2))]
+        return [out, *(as_deployment(out, tmp_path / f"{out.name}-{order}", order, latency) for order in range(2))]
 
     return tell
 
@@ -172,10 +165,10 @@ def test_they_pass_when_users_go_missing_in_every_way_at_once(seed: int, told: C
         assert violations(folder) == []
 
 
-def test_late_messages_are_really_in_the_traces(told: Callable[..., list[Path]], runs: SimpleNamespace) -> None:
+def test_late_messages_are_really_in_the_traces(told: Callable[..., list[Path]]) -> None:
     ways = ("asks late", "answers late", "answers late", "is done late", "is done late")
     folder = told({4 * place: ABSENCES[way] for place, way in enumerate(ways)})[0]
-    records = runs.read(folder)[1]
+    records = read_trace(folder)[1]
     closed = next(place for place, record in enumerate(records) if record[4][:2] == ["closed", 0])
     late = Counter(record[4][0] for record in records[closed:] if record[4][1:2] == [0])
     assert {"ask", "answer", "done"} <= set(late)
@@ -184,10 +177,10 @@ def test_late_messages_are_really_in_the_traces(told: Callable[..., list[Path]],
 
 
 @pytest.fixture
-def two_never_came(runs: SimpleNamespace, tmp_path: Path) -> Path:
+def two_never_came(tmp_path: Path) -> Path:
     """Users 3 and 8 never said hello: what the simulation makes of their hellos to nobody is struck out."""
 
-    return without_hellos(runs, tmp_path / "run", 3, 8)
+    return without_hellos(tmp_path / "run", 3, 8)
 
 
 class Absent(User):
@@ -199,77 +192,68 @@ class Absent(User):
         return NOBODY, super().hello(features)[1]
 
 
-def without_hellos(runs: SimpleNamespace, out: Path, *users: int) -> Path:
+def without_hellos(out: Path, *users: int) -> Path:
     """A run to which these users never came."""
     run(scenario(), out=out, prepare=with_users(dict.fromkeys(users, Absent)))
-    header, records = runs.read(out)
-    recount(runs, out, header, [record for record in records if NOBODY not in record[2:4]])
+    header, records = read_trace(out)
+    records = [record for record in records if NOBODY not in record[2:4]]
+    recount(out, header, [[number, *record[1:]] for number, record in enumerate(records)])
     return out
 
 
-def recount(runs: SimpleNamespace, folder: Path, header: dict[str, Any], records: list[Record]) -> None:
-    """Put other records into a run folder, numbered anew, and count them in its summary."""
-    runs.write(folder, header, [[number, *record[1:]] for number, record in enumerate(records)])
-    runs.edit_summary(folder, messages_by_kind=Counter(record[4][0] for record in records))
-
-
-def test_users_who_never_say_hello_are_not_missed(two_never_came: Path, runs: SimpleNamespace, tmp_path: Path) -> None:
-    for folder in (two_never_came, runs.deployed(two_never_came, tmp_path / "deployed", latency=0.25)):
+def test_users_who_never_say_hello_are_not_missed(two_never_came: Path, tmp_path: Path) -> None:
+    for folder in (two_never_came, as_deployment(two_never_came, tmp_path / "deployed", latency=0.25)):
         assert violations(folder) == []
 
 
 @pytest.mark.parametrize("refused", [True, False])
 def test_a_hello_that_comes_too_late_may_stand_anywhere_in_a_deployment(
-    refused: bool, two_never_came: Path, runs: SimpleNamespace, tmp_path: Path
+    refused: bool, two_never_came: Path, tmp_path: Path
 ) -> None:
-    folder = runs.deployed(two_never_came, tmp_path / "deployed", latency=0.25)
-    header, records = runs.read(folder)
+    folder = as_deployment(two_never_came, tmp_path / "deployed", latency=0.25)
+    header, records = read_trace(folder)
     features = next(record[4][2] for record in records if record[4][0] == "hello")
     hello = [0, 0.0, 3, -1, ["hello", VERSION, features]]
     refusal = [0, 0.0, -1, -3, ["refusal", 3, "hello", "out_of_order", "user 3 says hello late"]]
     for place in (0, len(records) // 2, len(records)):
         late = [*records[:place], hello, *records[place:], *([refusal] if refused else [])]
-        recount(runs, folder, header, runs.timed_anew(late))
+        recount(folder, header, timed_anew(late))
         assert violations(folder) == []
     assigned = [0, 0.0, -1, 3, ["assignment", 0, 19, 0]]
-    recount(runs, folder, header, runs.timed_anew([*late, assigned]))
-    assert kinds_of(violations(folder)) == {"assigned_once"}
+    recount(folder, header, timed_anew([*late, assigned]))
+    assert broken(folder) == {"assigned_once"}
 
 
-def test_a_run_to_which_nobody_came_passes(runs: SimpleNamespace, tmp_path: Path) -> None:
-    out = without_hellos(runs, tmp_path / "run", *range(40))
-    for folder in (out, runs.deployed(out, tmp_path / "deployed")):
+def test_a_run_to_which_nobody_came_passes(tmp_path: Path) -> None:
+    out = without_hellos(tmp_path / "run", *range(40))
+    for folder in (out, as_deployment(out, tmp_path / "deployed")):
         assert violations(folder) == []
 
 
 # Who is missing.
 
 
-def test_only_users_on_the_list_may_be_missing_and_all_on_it_must_be(
-    told: Callable[..., list[Path]], runs: SimpleNamespace
-) -> None:
+def test_only_users_on_the_list_may_be_missing_and_all_on_it_must_be(told: Callable[..., list[Path]]) -> None:
     for folder in told({3: ABSENCES["stops after asking"], 8: ABSENCES["is never done"]}):
         missing = json.loads((folder / "summary.json").read_text())["missing"]
         assert {3, 8} <= set(missing)
         for user in missing:
-            runs.edit_summary(folder, missing=[other for other in missing if other != user])
-            assert "closed" in kinds_of(violations(folder))
+            edit_summary(folder, missing=[other for other in missing if other != user])
+            assert "closed" in broken(folder)
         # What the coordinator counted leaves room for those, not for everyone.
-        runs.edit_summary(folder, missing=list(range(40)))
-        assert "summary" in kinds_of(violations(folder))
+        edit_summary(folder, missing=list(range(40)))
+        assert "summary" in broken(folder)
 
 
-def test_a_list_of_reporters_that_the_coordinator_did_not_hear_of_is_caught(
-    told: Callable[..., list[Path]], runs: SimpleNamespace
-) -> None:
+def test_a_list_of_reporters_that_the_coordinator_did_not_hear_of_is_caught(told: Callable[..., list[Path]]) -> None:
     for folder in told(dict.fromkeys((3, 8, 9), ABSENCES["is done late"])):
-        header, records = runs.read(folder)
+        header, records = read_trace(folder)
         closed = next(record for record in records if record[4][0] == "closed")
         counted = closed[4][3]
         for bit in range(8):
             closed[4][3] = bytes([counted[0] ^ 1 << bit, *counted[1:]])
-            runs.write(folder, header, records)
-            assert kinds_of(violations(folder)) & {"closed", "summary", "report_after_close"}
+            write_trace(folder, header, records)
+            assert broken(folder) & {"closed", "summary", "report_after_close"}
 
 
 # Dishonest users who go missing.
@@ -338,20 +322,20 @@ def test_what_a_missing_user_says_is_checked_all_the_same(
         assert set(liars) <= set(missing)
         if not seed_is_known:
             forget_the_seed(folder)
-        found = kinds_of(violations(folder))
+        found = broken(folder)
         assert invariant in found or (seed_is_known and "coins" in found)
 
 
-def test_late_answers_must_agree_too(told: Callable[..., list[Path]], runs: SimpleNamespace) -> None:
+def test_late_answers_must_agree_too(told: Callable[..., list[Path]]) -> None:
     """Of a user's answers that came too late, and were refused for it, one is made another label."""
     late = (3, 8, 9)
     for folder in told(dict.fromkeys(late, ABSENCES["answers late"])):
         forget_the_seed(folder)
-        header, records = runs.read(folder)
+        header, records = read_trace(folder)
         answers = [record for record in records if record[4][0] == "answer"]
         spoken = Counter(record[2] for record in answers)
         refused = {(record[4][1], record[2]) for record in records if record[4][0] == "refusal"}
         changed = next(a for a in answers if a[2] in late and spoken[a[2]] > 1 and (a[2], a[3]) in refused)
         changed[4][2] = (changed[4][2] + 1) % 3
-        runs.write(folder, header, records)
-        assert "same_answer" in kinds_of(violations(folder))
+        write_trace(folder, header, records)
+        assert "same_answer" in broken(folder)

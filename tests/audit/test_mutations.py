@@ -13,10 +13,10 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from recorded import as_deployment, causes, read_trace, timed_anew, write_trace
 from small import sixty
 
 from p2p_labeldp.audit import audit_runs
@@ -52,8 +52,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def deployed(simulated: Path, runs: SimpleNamespace) -> Path:
-    out: Path = runs.deployed(simulated, simulated.with_name("deployed"), latency=0.25)
+def deployed(simulated: Path) -> Path:
+    out: Path = as_deployment(simulated, simulated.with_name("deployed"), latency=0.25)
     return out
 
 
@@ -67,14 +67,14 @@ Audit = Callable[[Path, list[Record]], list[Violation]]
 
 
 @pytest.fixture
-def audit_of(runs: SimpleNamespace, rules_alone: None, tmp_path: Path) -> Audit:
+def audit_of(rules_alone: None, tmp_path: Path) -> Audit:
     """Audit a run with other records in place of its own."""
     copy = tmp_path / "mutated"
 
     def audit(folder: Path, records: list[Record]) -> list[Violation]:
         if not copy.exists():
             shutil.copytree(folder, copy)
-        runs.write(copy, runs.read(folder)[0], records)
+        write_trace(copy, read_trace(folder)[0], records)
         return audit_runs([copy]).runs[0].violations
 
     return audit
@@ -140,20 +140,20 @@ def still_in_order(records: list[Record]) -> bool:
     return all(0 <= first[1] <= second[1] for first, second in pairwise(records))
 
 
-def test_the_run_itself_passes_though_someone_asked_twice(recorded: Path, runs: SimpleNamespace) -> None:
+def test_the_run_itself_passes_though_someone_asked_twice(recorded: Path) -> None:
     audit = audit_runs([recorded])
     assert audit.passed
     assert audit.runs[0].refusals == 2
-    assert {record[4][0] for record in runs.read(recorded)[1]} == set(EXCHANGED)
+    assert {record[4][0] for record in read_trace(recorded)[1]} == set(EXCHANGED)
 
 
 @pytest.mark.parametrize("kind", EXCHANGED)
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (1, 2))])
 def test_an_altered_message_is_caught_at_its_position_or_where_it_matters(
-    first: int, kind: str, recorded: Path, runs: SimpleNamespace, audit_of: Audit
+    first: int, kind: str, recorded: Path, audit_of: Audit
 ) -> None:
     """Every third alteration from the first on. Of a deployment's times it is only known that they do not run back."""
-    header, records = runs.read(recorded)
+    header, records = read_trace(recorded)
     wall = header.get("clock") == "wall"
     # What a refused message says is nobody's word, so that a change in it may go unseen: which copy was refused
     # depends on the order in which tasks ran.
@@ -171,10 +171,8 @@ def test_an_altered_message_is_caught_at_its_position_or_where_it_matters(
 
 @pytest.mark.parametrize("kind", EXCHANGED)
 @pytest.mark.parametrize("numbered_anew", [False, True])
-def test_a_dropped_message_is_caught(
-    kind: str, numbered_anew: bool, recorded: Path, runs: SimpleNamespace, audit_of: Audit
-) -> None:
-    records = runs.read(recorded)[1]
+def test_a_dropped_message_is_caught(kind: str, numbered_anew: bool, recorded: Path, audit_of: Audit) -> None:
+    records = read_trace(recorded)[1]
     for place in positions(records, kind):
         rest = records[:place] + records[place + 1 :]
         violations = audit_of(recorded, renumbered(rest) if numbered_anew else rest)
@@ -188,9 +186,9 @@ def test_a_dropped_message_is_caught(
 @pytest.mark.parametrize("kind", EXCHANGED)
 @pytest.mark.parametrize("numbered_anew", [False, True])
 def test_a_duplicated_message_is_caught_at_its_position(
-    kind: str, numbered_anew: bool, recorded: Path, runs: SimpleNamespace, audit_of: Audit
+    kind: str, numbered_anew: bool, recorded: Path, audit_of: Audit
 ) -> None:
-    records = runs.read(recorded)[1]
+    records = read_trace(recorded)[1]
     for place in positions(records, kind):
         doubled = [*records[: place + 1], *records[place:]]
         violations = audit_of(recorded, renumbered(doubled) if numbered_anew else doubled)
@@ -203,11 +201,9 @@ def test_a_duplicated_message_is_caught_at_its_position(
 
 @pytest.mark.parametrize("kind", EXCHANGED)
 @pytest.mark.parametrize("numbered_anew", [False, True])
-def test_a_message_put_elsewhere_is_caught(
-    kind: str, numbered_anew: bool, recorded: Path, runs: SimpleNamespace, audit_of: Audit
-) -> None:
+def test_a_message_put_elsewhere_is_caught(kind: str, numbered_anew: bool, recorded: Path, audit_of: Audit) -> None:
     """Numbered anew, it is put before its cause or after its effects; among its equals order means nothing."""
-    records = runs.read(recorded)[1]
+    records = read_trace(recorded)[1]
     for place in positions(records, kind):
         rest = records[:place] + records[place + 1 :]
         for target in (0, len(rest)) if numbered_anew else (0, len(rest) // 2, len(rest)):
@@ -223,15 +219,15 @@ def test_a_message_put_elsewhere_is_caught(
 
 @pytest.mark.parametrize("kind", EXCHANGED)
 def test_in_a_deployment_a_message_put_elsewhere_is_caught_exactly_if_it_now_contradicts_a_cause(
-    kind: str, deployed: Path, runs: SimpleNamespace, audit_of: Audit
+    kind: str, deployed: Path, audit_of: Audit
 ) -> None:
     """Times are made to fit; what is left is that nothing stands before its cause. Other orders are as good."""
-    records = runs.read(deployed)[1]
-    causes = runs.causes(records)
+    records = read_trace(deployed)[1]
+    before = causes(records)
     for place in positions(records, kind):
         rest = records[:place] + records[place + 1 :]
         for target in (0, len(rest) // 3, len(rest) // 2, 2 * len(rest) // 3, len(rest)):
-            overtaken = any(cause >= target for cause in causes[place])
-            overtakes = any(place in causes[effect] for effect in range(place + 1, target + 1))
-            moved = runs.timed_anew([*rest[:target], records[place], *rest[target:]])
+            overtaken = any(cause >= target for cause in before[place])
+            overtakes = any(place in before[effect] for effect in range(place + 1, target + 1))
+            moved = timed_anew([*rest[:target], records[place], *rest[target:]])
             assert bool(audit_of(deployed, moved)) == (overtaken or overtakes), (records[place], target)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
+from recorded import read_trace, violations, write_trace
 from small import sixty
 
 from p2p_labeldp.audit import audit_runs
@@ -71,75 +70,43 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def cut_summary(folder: Path) -> None:
-    (folder / "summary.json").write_text("{")
-
-
-def foreign_trace(folder: Path) -> None:
-    (folder / "trace.msgpack").write_bytes(msgpack.packb({"format": "other"}))
-
-
-def empty_trace(folder: Path) -> None:
-    (folder / "trace.msgpack").write_bytes(b"")
-
-
-def cut_trace(folder: Path) -> None:
-    data = (folder / "trace.msgpack").read_bytes()
-    (folder / "trace.msgpack").write_bytes(data[:-3])
-
-
-def garbage_trace(folder: Path) -> None:
-    data = (folder / "trace.msgpack").read_bytes()
-    (folder / "trace.msgpack").write_bytes(data + b"\xc1")
-
-
-def no_reports(folder: Path) -> None:
-    (folder / "reports.npz").unlink()
-
-
-def text_for_reports(folder: Path) -> None:
-    (folder / "reports.npz").write_text("not an archive")
-
-
-def short_population(folder: Path) -> None:
-    np.savez(folder / "population.npz", cluster=np.zeros(3, np.int64), true_label=np.zeros(3, np.int64))
-
-
-def cut_everywhere(folder: Path) -> None:
-    """Wherever the last message is cut, it is noticed; this leaves the shortest cut."""
-    data = (folder / "trace.msgpack").read_bytes()
-    for missing in range(2, 12):
-        (folder / "trace.msgpack").write_bytes(data[:-missing])
-        with pytest.raises(RequestError, match="cut off"):
+def test_a_damaged_folder_is_refused_in_one_line(folder: Path) -> None:
+    for name, damage, words in (
+        ("summary.json", lambda data: b"{", r"summary.json: is damaged"),
+        ("trace.msgpack", lambda data: msgpack.packb({"format": "other"}), r"trace.msgpack: not a trace"),
+        ("trace.msgpack", lambda data: b"", r"trace.msgpack: not a trace"),
+        ("trace.msgpack", lambda data: data + b"\xc1", r"not MessagePack after \d+ messages"),
+        ("trace.msgpack", lambda data: data + b"\xdb\xff\xff\xff\xff", r"cut off in the middle of message \d+"),
+        ("reports.npz", lambda data: b"not an archive", r"reports.npz: is damaged"),
+        ("population.npz", short_population, r"population.npz: must have one row for each of 60 users"),
+    ):
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(damage(whole))
+        with pytest.raises(RequestError, match=words) as refused:
             audit_runs([folder])
-    (folder / "trace.msgpack").write_bytes(data[:-1])
+        assert "\n" not in str(refused.value)
+        (folder / name).write_bytes(whole)
 
 
-def huge_string(folder: Path) -> None:
+def short_population(_: bytes) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, cluster=np.zeros(3, np.int64), true_label=np.zeros(3, np.int64))
+    return file.getvalue()
+
+
+def test_wherever_the_last_message_is_cut_it_is_noticed(folder: Path) -> None:
     data = (folder / "trace.msgpack").read_bytes()
-    (folder / "trace.msgpack").write_bytes(data + b"\xdb\xff\xff\xff\xff")
+    for missing in range(1, 12):
+        (folder / "trace.msgpack").write_bytes(data[:-missing])
+        with pytest.raises(RequestError, match=r"cut off in the middle of message \d+"):
+            audit_runs([folder])
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (cut_summary, r"summary.json: is damaged"),
-        (foreign_trace, r"trace.msgpack: not a trace"),
-        (empty_trace, r"trace.msgpack: not a trace"),
-        (cut_trace, r"cut off in the middle of message \d+"),
-        (garbage_trace, r"not MessagePack after \d+ messages"),
-        (huge_string, r"cut off in the middle of message \d+"),
-        (cut_everywhere, r"cut off in the middle of message \d+"),
-        (no_reports, r"reports.npz: is missing"),
-        (text_for_reports, r"reports.npz: is damaged"),
-        (short_population, r"population.npz: must have one row for each of 60 users"),
-    ],
-)
-def test_a_damaged_folder_is_refused_in_one_line(damage: Callable[[Path], None], words: str, folder: Path) -> None:
-    damage(folder)
-    with pytest.raises(RequestError, match=words) as refused:
-        audit_runs([folder])
-    assert "\n" not in str(refused.value)
+def test_a_folder_that_lacks_a_file_is_refused(folder: Path) -> None:
+    for name in ("reports.npz", "summary.json"):
+        (folder / name).unlink()
+        with pytest.raises(RequestError, match=f"{name}: is missing"):
+            audit_runs([folder])
 
 
 def test_a_vectorized_run_has_nothing_to_audit(tmp_path: Path) -> None:
@@ -152,8 +119,7 @@ def test_a_summary_that_counts_otherwise_is_caught(folder: Path) -> None:
     summary = json.loads((folder / "summary.json").read_text())
     summary["messages_by_kind"]["ask"] += 1
     (folder / "summary.json").write_text(json.dumps(summary))
-    violations = audit_runs([folder]).runs[0].violations
-    assert [found.invariant for found in violations] == ["summary"]
+    assert [found.invariant for found in violations(folder)] == ["summary"]
 
 
 def test_reports_that_differ_from_the_trace_are_caught(folder: Path) -> None:
@@ -161,30 +127,22 @@ def test_reports_that_differ_from_the_trace_are_caught(folder: Path) -> None:
         arrays: dict[str, Any] = dict(file)
     arrays["label"][0] = (arrays["label"][0] + 1) % 3
     np.savez(folder / "reports.npz", **arrays)
-    assert any("reports.npz" in found.detail for found in audit_runs([folder]).runs[0].violations)
+    assert any("reports.npz" in found.detail for found in violations(folder))
 
 
 def test_with_the_systems_coins_a_consistent_lie_about_one_dropped_answer_goes_unseen(tmp_path: Path) -> None:
     """The documented limit: an answer that nobody else heard and that was not reported proves nothing."""
     run(sixty("coins.source=system", "mechanism.rounds=1", "mechanism.theta=0"), out=tmp_path / "run")
-    path = tmp_path / "run" / "trace.msgpack"
-    with path.open("rb") as file:
-        objects = list(msgpack.Unpacker(file))
-    answers = [record for record in objects[1:] if record[4][0] == "answer"]
+    header, records = read_trace(tmp_path / "run")
+    answers = [record for record in records if record[4][0] == "answer"]
     lonely = next(a for a in answers if sum(other[2] == a[2] for other in answers) == 1)
     lonely[4][2] = (lonely[4][2] + 1) % 3
-    path.write_bytes(b"".join(map(msgpack.packb, objects)))
+    write_trace(tmp_path / "run", header, records)
     assert audit_runs([tmp_path / "run"]).passed
 
 
-def test_an_interrupted_folder_is_not_taken_for_a_run(folder: Path) -> None:
-    shutil.move(folder / "summary.json", folder / "elsewhere.json")
-    with pytest.raises(RequestError, match=r"summary.json: is missing"):
-        audit_runs([folder])
-
-
-def test_a_trace_of_another_version_is_refused_in_one_line(folder: Path, runs: SimpleNamespace) -> None:
-    header, records = runs.read(folder)
-    runs.write(folder, header | {"version": 1}, records)
+def test_a_trace_of_another_version_is_refused_in_one_line(folder: Path) -> None:
+    header, records = read_trace(folder)
+    write_trace(folder, header | {"version": 1}, records)
     with pytest.raises(RequestError, match=r"trace\.msgpack: trace version 1; this reads 3$"):
         audit_runs([folder])
