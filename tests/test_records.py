@@ -186,7 +186,7 @@ def test_every_exchange_has_its_record_and_is_accounted_for_seen_and_audited() -
         assert not (record.relayed and record.permuted)
         assert any(record.hops) == any(record.messages)
         assert views_of(name) == (MIXED_VIEWS if record.relayed else VIEWS)
-        assert {name in message.exchanges for message in BY_KIND.values()} == {True, False}
+        assert {name in message.record.exchanges for message in BY_KIND.values()} == {True, False}
     assert [name for name, record in EXCHANGES.items() if record.independent] == [Exchange.PULL]
 
 
@@ -204,7 +204,8 @@ def test_scenarios_and_parameters_agree_on_which_exchanges_take_relays(exchange:
 
 
 def test_every_message_is_audited_and_described() -> None:
-    assert all(message.senders and message.receivers and message.purpose for message in BY_KIND.values())
+    records = [message.record for message in BY_KIND.values()]
+    assert all(record.senders and record.receivers and record.purpose for record in records)
     for checker in CHECKED.values():
         assert_complete(checker.checks(), KINDS)
     assert_complete(rows_of("protocol.md", "Messages"), KINDS)
@@ -216,7 +217,8 @@ def test_documents_and_audits_agree_on_a_message_s_fields_and_on_who_sends_it(ki
     sender, receiver, fields, meaning = rows_of("protocol.md", "Messages")[kind]
     assert tuple(re.findall(r"`(\w+)`", fields)) == KINDS[kind]
     assert meaning
-    for told, parties in ((sender, BY_KIND[kind].senders), (receiver, BY_KIND[kind].receivers)):
+    record = BY_KIND[kind].record
+    for told, parties in ((sender, record.senders), (receiver, record.receivers)):
         if told != "anyone":
             assert told.split(", ") == [names[party] for party in parties]
 
@@ -227,7 +229,8 @@ def test_documents_name_the_version_that_hellos_carry() -> None:
 
 def test_an_answer_and_its_question_name_each_other() -> None:
     for kind, message in BY_KIND.items():
-        assert message.counterpart is None or BY_KIND[message.counterpart].counterpart == kind
+        other = message.record.counterpart
+        assert other is None or BY_KIND[other].record.counterpart == kind
 
 
 def test_every_fault_of_a_message_is_described() -> None:

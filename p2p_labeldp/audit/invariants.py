@@ -135,10 +135,10 @@ class Checker:
         """What is checked of each kind of message: of an ask ``on_ask``, unless its class says all there is."""
         found: dict[str, Callable[..., None]] = {}
         for kind, message in BY_KIND.items():
-            if cls.exchange not in message.exchanges:
+            if cls.exchange not in message.record.exchanges:
                 found[kind] = cls._foreign
             else:
-                found[kind] = cls._once if message.once else getattr(cls, f"on_{kind}")
+                found[kind] = cls._once if message.record.once else getattr(cls, f"on_{kind}")
         return found
 
     @property

@@ -32,7 +32,7 @@ _SHOWS = {
     "done": ("drawn",),
 }
 """In the mixed exchange: kinds that somebody has heard, in this attempt, who sends this."""
-_COUNTERPARTS = {kind: message.counterpart for kind, message in BY_KIND.items() if message.counterpart}
+_COUNTERPARTS = {kind: other for kind, message in BY_KIND.items() if (other := message.record.counterpart)}
 
 
 def refused_positions(

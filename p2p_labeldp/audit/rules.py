@@ -95,10 +95,10 @@ def _shape_of(message: type[Message]) -> _Shape:
     return _Shape(
         names,
         tuple(_traced(hints[name]) for name in names),
-        USER in message.senders,
-        frozenset(party for party in message.senders if isinstance(party, int)),
-        USER in message.receivers,
-        frozenset(party for party in message.receivers if isinstance(party, int)),
+        USER in message.record.senders,
+        frozenset(party for party in message.record.senders if isinstance(party, int)),
+        USER in message.record.receivers,
+        frozenset(party for party in message.record.receivers if isinstance(party, int)),
     )
 
 

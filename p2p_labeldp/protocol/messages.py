@@ -5,13 +5,15 @@ On the wire a message is an array, its kind first: ``["ask", 0]``. Addresses are
 receiver and meaning. Ranges are checked when a message is decoded, that is where a peer may lie; what
 depends on state (who may send it, and when) is checked by the role that receives it.
 
-What is true of a kind of message is stated by its class: its fields, which parties it goes between, what it is for and
-how a page puts it. Audits and reports ask the class.
+What is true of a kind of message is stated by its class: its fields, and in its record which parties it goes between,
+what it is for and how a page puts it. Audits and reports ask the class.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, ClassVar, Literal, get_args
 
 import msgspec
@@ -28,7 +30,7 @@ PARTIES = {
     "shuffler": SHUFFLER,
 }  # fmt: skip
 USER = "user"
-"""Where a class names the parties that a message goes between: any user."""
+"""Where a record names the parties that a message goes between: any user."""
 Parties = tuple[int | str, ...]
 
 ASKING = tuple(name for name, record in EXCHANGES.items() if not record.relayed)
@@ -100,37 +102,44 @@ class Features:
         return cls(row)
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What all messages share. They hold no cycles, so the collector need not look at them."""
+@dataclass(frozen=True)
+class MessageRecord:
+    """What is true of a kind of message."""
 
-    senders: ClassVar[Parties]
-    receivers: ClassVar[Parties]
-    purpose: ClassVar[str]
+    senders: Parties
+    receivers: Parties
+    purpose: str
     """What it is for, in half a line."""
-    says: ClassVar[str] = ""
-    """One such message in words, where its kind does not say it all; ``{label}`` and the like stand for its fields."""
-    counterpart: ClassVar[str | None] = None
-    """Of a question and its answer, the kind of the other one."""
-    exchanges: ClassVar[tuple[str, ...]] = tuple(EXCHANGES)
+    exchanges: tuple[str, ...] = tuple(EXCHANGES)
     """Which exchanges of Algorithm 2 have it; other mechanisms have messages of their own."""
-    once: ClassVar[bool] = False
+    says: str = ""
+    """One such message in words, where its kind does not say it all; ``{label}`` and the like stand for its fields."""
+    counterpart: str | None = None
+    """Of a question and its answer, the kind of the other one."""
+    once: bool = False
     """Whether all there is to audit is that nobody says it twice to one receiver, in a round if it has one; other
     messages have a rule in ``audit.invariants``."""
 
 
+_mixed = partial(MessageRecord, exchanges=RELAYED)
+_elsewhere = partial(MessageRecord, exchanges=())  # in other mechanisms
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What all messages share. They hold no cycles, so the collector need not look at them."""
+
+    record: ClassVar[MessageRecord]
+
+
 class Hello(Message, frozen=True, tag="hello"):
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "a user joins, with her public features"
+    record = MessageRecord((USER,), (COORDINATOR,), "a user joins, with her public features")
 
     version: int
     features: Features
 
 
 class Roster(Message, frozen=True, tag="roster"):
-    senders = (COORDINATOR,)
-    receivers = (HOST, CURATOR, SHUFFLER)
-    purpose = "the coordinator lists a cluster's members"
+    record = MessageRecord((COORDINATOR,), (HOST, CURATOR, SHUFFLER), "the coordinator lists a cluster's members")
 
     cluster: Index
     first: Index
@@ -140,18 +149,14 @@ class Roster(Message, frozen=True, tag="roster"):
 class Centre(Message, frozen=True, tag="centre"):
     """Only where users check their assignment; a cluster made of several cells has several."""
 
-    senders = (COORDINATOR,)
-    receivers = (HOST,)
-    purpose = "the coordinator names a cluster's centre"
+    record = MessageRecord((COORDINATOR,), (HOST,), "the coordinator names a cluster's centre")
 
     cluster: Index
     features: Features
 
 
 class Assignment(Message, frozen=True, tag="assignment"):
-    senders = (COORDINATOR,)
-    receivers = (USER,)
-    purpose = "a user is told her cluster"
+    record = MessageRecord((COORDINATOR,), (USER,), "a user is told her cluster")
 
     cluster: Index
     size: Index
@@ -161,74 +166,56 @@ class Assignment(Message, frozen=True, tag="assignment"):
 class Round(Message, frozen=True, tag="round"):
     """The round before is closed for everyone; ``release`` says whether she reports what she was answered in it."""
 
-    senders = (COORDINATOR,)
-    receivers = (USER, HOST)
-    purpose = "another round begins"
-    says = "next round"
+    record = MessageRecord((COORDINATOR,), (USER, HOST), "another round begins", says="next round")
 
     round: RoundNumber
     release: bool
 
 
 class Ask(Message, frozen=True, tag="ask"):
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "a user asks one of her cluster"
-    exchanges = ASKING
-    says = "question"
-    counterpart = "answer"
+    record = MessageRecord(
+        (USER,), (USER,), "a user asks one of her cluster", exchanges=ASKING, says="question", counterpart="answer"
+    )
 
     round: RoundNumber
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "she is told a noisy label"
-    exchanges = ASKING
-    says = "answer “{label}”"
-    counterpart = "ask"
+    record = MessageRecord(
+        (USER,), (USER,), "she is told a noisy label", exchanges=ASKING, says="answer “{label}”", counterpart="ask"
+    )
 
     round: RoundNumber
     label: Label
 
 
 class Report(Message, frozen=True, tag="report"):
-    senders = (USER,)
-    receivers = (LEARNER,)
-    purpose = "a user forwards what she was told"
-    says = "report “{label}”"
+    record = MessageRecord((USER,), (LEARNER,), "a user forwards what she was told", says="report “{label}”")
 
     round: RoundNumber
     label: Label
 
 
 class Submit(Message, frozen=True, tag="submit"):
-    senders = (USER,)
-    receivers = (CURATOR, SHUFFLER)
-    purpose = "a user hands her label over"
-    exchanges = ()
-    says = "label “{label}” handed over"
+    record = _elsewhere((USER,), (CURATOR, SHUFFLER), "a user hands her label over", says="label “{label}” handed over")
 
     label: Label
 
 
 class Release(Message, frozen=True, tag="release"):
-    senders = (CURATOR, SHUFFLER)
-    receivers = (LEARNER,)
-    purpose = "a curator or shuffler passes a noisy label on"
-    exchanges = ()
-    says = "label “{label}” released for user {user}"
+    record = _elsewhere(
+        (CURATOR, SHUFFLER),
+        (LEARNER,),
+        "a curator or shuffler passes a noisy label on",
+        says="label “{label}” released for user {user}",
+    )
 
     user: Index
     label: Label
 
 
 class Done(Message, frozen=True, tag="done"):
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "a user has finished a round"
-    says = "done: {outcome}"
+    record = MessageRecord((USER,), (COORDINATOR,), "a user has finished a round", says="done: {outcome}")
 
     round: RoundNumber
     outcome: Outcome
@@ -237,9 +224,9 @@ class Done(Message, frozen=True, tag="done"):
 class Closed(Message, frozen=True, tag="closed"):
     """Whose labels of a round count; ``protocol.collection`` makes these messages and reads them."""
 
-    senders = (COORDINATOR, CURATOR, SHUFFLER)
-    receivers = (LEARNER, CURATOR, SHUFFLER)
-    purpose = "a round is over: whose labels count"
+    record = MessageRecord(
+        (COORDINATOR, CURATOR, SHUFFLER), (LEARNER, CURATOR, SHUFFLER), "a round is over: whose labels count"
+    )
 
     round: RoundNumber
     first: Index
@@ -250,10 +237,7 @@ class Closed(Message, frozen=True, tag="closed"):
 class ClusterShares(Message, frozen=True, tag="shares"):
     """The label distribution that a curator publishes for a cluster."""
 
-    senders = (CURATOR,)
-    receivers = (LEARNER,)
-    purpose = "the curator publishes a cluster's label distribution"
-    exchanges = ()
+    record = _elsewhere((CURATOR,), (LEARNER,), "the curator publishes a cluster's label distribution")
 
     cluster: Index
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
@@ -262,11 +246,9 @@ class ClusterShares(Message, frozen=True, tag="shares"):
 class Prior(Message, frozen=True, tag="prior"):
     """What the learner expects of a user's label before she reports, in a mechanism of two stages."""
 
-    senders = (LEARNER,)
-    receivers = (USER,)
-    purpose = "the learner tells a user of the second stage what it expects of her"
-    exchanges = ()
-    says = "prior"
+    record = _elsewhere(
+        (LEARNER,), (USER,), "the learner tells a user of the second stage what it expects of her", says="prior"
+    )
 
     values: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_LABELS)]  # float64 little-endian, one for each label
 
@@ -274,16 +256,12 @@ class Prior(Message, frozen=True, tag="prior"):
 class OfMember(Message, frozen=True):
     """Of an attempt of the mixed exchange, from or to one member: her cluster is known."""
 
-    exchanges = RELAYED
-
     round: RoundNumber
     attempt: Attempt
 
 
 class OfAttempt(Message, frozen=True):
     """Of an attempt of the mixed exchange, to or about a whole cluster."""
-
-    exchanges = RELAYED
 
     round: RoundNumber
     cluster: Index
@@ -293,10 +271,7 @@ class OfAttempt(Message, frozen=True):
 class Commit(OfMember, frozen=True, tag="commit"):
     """A member's commitment to a nonce and to the keys she would relay with."""
 
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "a member commits to a nonce and keys"
-    says = "commits"
+    record = _mixed((USER,), (COORDINATOR,), "a member commits to a nonce and keys", says="commits")
 
     commitment: Digest
 
@@ -304,9 +279,7 @@ class Commit(OfMember, frozen=True, tag="commit"):
 class Committed(OfAttempt, frozen=True, tag="committed"):
     """Everyone's commitments, from place ``first`` of the attempt's ``size`` members on, and the coordinator's own."""
 
-    senders = (COORDINATOR,)
-    receivers = (HOST,)
-    purpose = "everyone's commitments are published"
+    record = _mixed((COORDINATOR,), (HOST,), "everyone's commitments are published")
 
     size: Index
     first: Index
@@ -318,10 +291,7 @@ class Committed(OfAttempt, frozen=True, tag="committed"):
 class Open(OfMember, frozen=True, tag="open"):
     """Signed, since others seal labels for these keys."""
 
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "she opens what she committed to"
-    says = "opens"
+    record = _mixed((USER,), (COORDINATOR,), "she opens what she committed to", says="opens")
 
     nonce: Short
     outer: Short
@@ -335,9 +305,7 @@ class Opened(OfAttempt, frozen=True, tag="opened"):
     ``signers`` is a digest of whose key signs for each member.
     """
 
-    senders = (COORDINATOR,)
-    receivers = (HOST,)
-    purpose = "all openings are published: the relays are known"
+    record = _mixed((COORDINATOR,), (HOST,), "all openings are published: the relays are known")
 
     first: Index
     openings: bytes
@@ -346,10 +314,7 @@ class Opened(OfAttempt, frozen=True, tag="opened"):
 
 
 class Deposit(OfMember, frozen=True, tag="deposit"):
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "a member hands her sealed label to the first relay"
-    says = "sealed label"
+    record = _mixed((USER,), (USER,), "a member hands her sealed label to the first relay", says="sealed label")
 
     packet: bytes
 
@@ -360,10 +325,7 @@ class Batch(OfAttempt, frozen=True, tag="batch"):
     The last relay signs the batch that it shows to everyone, all of it in every part; the others need not.
     """
 
-    senders = (USER,)
-    receivers = (USER, HOST, COORDINATOR)
-    purpose = "a relay passes all sealed labels on"
-    says = "sealed batch"
+    record = _mixed((USER,), (USER, HOST, COORDINATOR), "a relay passes all sealed labels on", says="sealed batch")
 
     step: Step
     first: Index
@@ -374,9 +336,7 @@ class Batch(OfAttempt, frozen=True, tag="batch"):
 class Passed(OfAttempt, frozen=True, tag="passed"):
     """Digests of the batch that a relay took and of the one it passed on."""
 
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "a relay tells the digests of its batches"
+    record = _mixed((USER,), (COORDINATOR,), "a relay tells the digests of its batches")
 
     step: Step
     taken: Digest
@@ -386,9 +346,7 @@ class Passed(OfAttempt, frozen=True, tag="passed"):
 class Go(OfMember, frozen=True, tag="go"):
     """My packet is in the batch with this digest, which the last relay has ``shown`` me: signed by it, and by me."""
 
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "a member has found her packet in the batch"
+    record = _mixed((USER,), (USER,), "a member has found her packet in the batch")
 
     digest: Digest
     shown: Short
@@ -401,10 +359,7 @@ class NoGo(OfMember, frozen=True, tag="nogo"):
     Its outer layers, first to last, and what each was sealed with.
     """
 
-    senders = (USER,)
-    receivers = (USER, COORDINATOR)
-    purpose = "a member has not found her packet"
-    says = "no-go"
+    record = _mixed((USER,), (USER, COORDINATOR), "a member has not found her packet", says="no-go")
 
     digest: Digest
     shown: Short
@@ -415,10 +370,7 @@ class NoGo(OfMember, frozen=True, tag="nogo"):
 class Unlock(OfMember, frozen=True, tag="unlock"):
     """A relay's inner key, released to the relays, and its commitment to a nonce of the draw."""
 
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "a relay releases its inner key to the relays"
-    says = "inner key"
+    record = _mixed((USER,), (USER,), "a relay releases its inner key to the relays", says="inner key")
 
     key: Short
     commitment: Digest
@@ -427,19 +379,13 @@ class Unlock(OfMember, frozen=True, tag="unlock"):
 class Reveal(OfMember, frozen=True, tag="reveal"):
     """A relay's nonce of the draw."""
 
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "a relay opens its nonce of the draw"
-    says = "nonce"
+    record = _mixed((USER,), (USER,), "a relay opens its nonce of the draw", says="nonce")
 
     nonce: Short
 
 
 class Drawn(OfMember, frozen=True, tag="drawn"):
-    senders = (USER,)
-    receivers = (USER,)
-    purpose = "a member is told the label that was drawn for her"
-    says = "label {label}"
+    record = _mixed((USER,), (USER,), "a member is told the label that was drawn for her", says="label {label}")
 
     label: Label
 
@@ -450,9 +396,7 @@ class Halt(OfAttempt, frozen=True, tag="halt"):
     ``evidence``: that the last relay has signed two batches (``signatures.signed_twice``), where it has.
     """
 
-    senders = (USER,)
-    receivers = (HOST, COORDINATOR)
-    purpose = "a relay gives an attempt up"
+    record = _mixed((USER,), (HOST, COORDINATOR), "a relay gives an attempt up")
 
     named: list[Index]
     reason: str
@@ -462,9 +406,7 @@ class Halt(OfAttempt, frozen=True, tag="halt"):
 class Overdue(OfAttempt, frozen=True, tag="overdue"):
     """A relay that has released its key waits for those of others, or for their nonces: there is no way back for it."""
 
-    senders = (USER,)
-    receivers = (COORDINATOR,)
-    purpose = "a relay that has released says for whom it waits"
+    record = _mixed((USER,), (COORDINATOR,), "a relay that has released says for whom it waits")
 
     named: list[Index]
 
@@ -472,9 +414,7 @@ class Overdue(OfAttempt, frozen=True, tag="overdue"):
 class Stop(OfAttempt, frozen=True, tag="stop"):
     """The coordinator ends an attempt; ``again``: another one begins, with fresh commitments from everyone."""
 
-    senders = (COORDINATOR,)
-    receivers = (HOST,)
-    purpose = "an attempt is over"
+    record = _mixed((COORDINATOR,), (HOST,), "an attempt is over")
 
     again: bool
 
@@ -482,9 +422,7 @@ class Stop(OfAttempt, frozen=True, tag="stop"):
 class Goodbye(Message, frozen=True, tag="goodbye"):
     """The last round is closed for everyone; ``release`` as in a `Round`."""
 
-    senders = (COORDINATOR,)
-    receivers = (USER, HOST)
-    purpose = "everyone is dismissed"
+    record = MessageRecord((COORDINATOR,), (USER, HOST), "everyone is dismissed")
 
     release: bool
 
@@ -492,9 +430,9 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
 class Refusal(Message, frozen=True, tag="refusal"):
     """``about`` sent the message of that kind; the reason is for people."""
 
-    senders = (USER, COORDINATOR, LEARNER, HOST, CURATOR, SHUFFLER)
-    receivers = (AUDITOR,)
-    purpose = "someone will not act on a message"
+    record = MessageRecord(
+        (USER, COORDINATOR, LEARNER, HOST, CURATOR, SHUFFLER), (AUDITOR,), "someone will not act on a message"
+    )
 
     about: int
     kind: str

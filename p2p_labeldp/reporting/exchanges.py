@@ -215,7 +215,7 @@ def _words(
     if kind == "refusal":
         return f"{sender} refused a message: {traffic.refusals[position]}"
     label, outcome, round_ = (int(column[position]) for column in (traffic.label, traffic.outcome, traffic.round))
-    said = (BY_KIND[kind].says or kind).format(
+    said = (BY_KIND[kind].record.says or kind).format(
         label=known.classes[label] if 0 <= label < len(known.classes) else "nothing",
         user=int(traffic.user[position]),
         outcome=OUTCOMES[outcome] if outcome >= 0 else "unknown",

@@ -39,11 +39,11 @@ def message_section(recorded: Recorded, traffic: Traffic | None) -> Section:
 def _by_kind(recorded: Recorded) -> Figure:
     kinds = recorded.summary.messages_by_kind
     ordered = [kind for kind in KINDS if kind in kinds]
-    rows = [Bars(f"{kind}: {BY_KIND[kind].purpose}", [(kinds[kind], f"{kinds[kind]:,}")]) for kind in ordered]
+    rows = [Bars(f"{kind}: {BY_KIND[kind].record.purpose}", [(kinds[kind], f"{kinds[kind]:,}")]) for kind in ordered]
     told = "; ".join(f"{kind} {kinds[kind]:,}" for kind in ordered)
     chart = bars("kind-chart", "Messages by kind", told, rows)
     caption = f"{recorded.summary.messages:,} messages in all, in the order in which a run sends them."
-    cells = [(kind, BY_KIND[kind].purpose, f"{kinds[kind]:,}") for kind in ordered]
+    cells = [(kind, BY_KIND[kind].record.purpose, f"{kinds[kind]:,}") for kind in ordered]
     data = Table("Messages by kind", ("kind", "what it is for", "messages"), cells, frozenset({2}))
     return Figure("Messages by kind (number)", chart, caption, data)
 

@@ -141,8 +141,8 @@ def _arrow(x: float, y: float, to: float, end: float, step: float, arrow: Arrow)
 def _style(message: type[Message]) -> str:
     """A label on its way to the learner, a label elsewhere, other messages between users, and the rest."""
     if "label" in message.__struct_fields__:
-        return "report" if LEARNER in message.receivers else "answer"
-    return "ask" if USER in message.senders and USER in message.receivers else "rest"
+        return "report" if LEARNER in message.record.receivers else "answer"
+    return "ask" if USER in message.record.senders and USER in message.record.receivers else "rest"
 
 
 def _sign(x: float, y: float, kind: str, words: str) -> Markup:

@@ -74,7 +74,7 @@ def broken(records: Records, *, seeded: bool = True, missing: Any = (), jitter: 
 @pytest.mark.parametrize("seeded", [True, False])
 def test_an_honest_trace_keeps_every_invariant(seeded: bool) -> None:
     records, _ = honest()
-    mixing = {kind for kind, message in BY_KIND.items() if message.exchanges == ("mixed",)}
+    mixing = {kind for kind, message in BY_KIND.items() if message.record.exchanges == ("mixed",)}
     assert {record[3][0] for record in records} >= mixing - {"nogo", "halt", "overdue", "stop"}
     assert broken(records, seeded=seeded) == set()
 

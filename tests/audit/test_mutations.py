@@ -28,7 +28,7 @@ from p2p_labeldp.protocol.user import User
 
 Record = list[Any]
 
-OTHERS = ("centre", *(kind for kind, message in BY_KIND.items() if "pull" not in message.exchanges))
+OTHERS = ("centre", *(kind for kind, message in BY_KIND.items() if "pull" not in message.record.exchanges))
 EXCHANGED = [kind for kind in KINDS if kind not in OTHERS]
 
 

@@ -330,5 +330,5 @@ def test_only_features_have_a_wire_form_of_their_own() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_message_says_needs_no_more_than_a_page_keeps_of_it(kind: str) -> None:
-    said = BY_KIND[kind].says.format(label="a", user=1, outcome="reported")
+    said = BY_KIND[kind].record.says.format(label="a", user=1, outcome="reported")
     assert "{" not in said

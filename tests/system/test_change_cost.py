@@ -250,9 +250,9 @@ TRIALS = {
                 (f"VERSION = {VERSION}\n", f"VERSION = {VERSION + 1}\n"),
                 before(
                     "class Round(Message",
-                    'class Census(Message, frozen=True, tag="census"):\n    senders = (COORDINATOR,)\n'
-                    '    receivers = (LEARNER,)\n    purpose = "the coordinator says how many take part"\n'
-                    "    once = True\n\n    users: Index\n\n\n",
+                    'class Census(Message, frozen=True, tag="census"):\n'
+                    "    record = MessageRecord(\n        (COORDINATOR,), (LEARNER,), "
+                    '"the coordinator says how many take part", once=True\n    )\n\n    users: Index\n\n\n',
                 ),
                 ("    Hello | Roster |", "    Hello | Census | Roster |"),
             ),
@@ -262,9 +262,9 @@ TRIALS = {
                 after("    Assignment,\n", "    Census,\n"),
             ),
             "protocol/learner.py": (
-                after("        kind = type(message)\n",
-                      "        if kind is Census and sender == COORDINATOR:\n            self.told = message.users\n"
-                      "            return ()\n"),
+                before("        if type(message) is Report and",
+                      "        if type(message) is Census and sender == COORDINATOR:\n"
+                      "            self.told = message.users\n            return ()\n"),
                 after("    COORDINATOR,\n", "    Census,\n"),
             ),
         },

@@ -21,7 +21,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import Holder
 from p2p_labeldp.protocol.auditor import Record
 from p2p_labeldp.protocol.coordinator import Phase
-from p2p_labeldp.protocol.messages import BY_KIND, Ask, Deposit, kind_of
+from p2p_labeldp.protocol.messages import Ask, Deposit, kind_of
 from p2p_labeldp.reporting.exchanges import MOST_MESSAGES, MOST_USERS, Known, chosen_clusters, exchange_of
 from p2p_labeldp.reporting.messages import diagram
 from p2p_labeldp.reporting.traffic import traffic_of
@@ -176,11 +176,11 @@ class WatchedSimulation(Watched):
             return ""
         number, _, sender, receiver, message = last
         if self._known is None:
-            return f"{number + 1:,}: {kind_of(message)}: {BY_KIND[kind_of(message)].purpose}"
+            return f"{number + 1:,}: {kind_of(message)}: {message.record.purpose}"
         users = (sender,) if sender >= 0 else (receiver,) if receiver >= 0 else ()
         found = traffic_of([_event(last)], len(self._known.true_labels) if self._known.true_labels is not None else 0)
         drawn = exchange_of(self._known, found, 0, np.array(users, dtype=np.int64), users).arrows
-        said = drawn[0].words if drawn else f"{kind_of(message)}: {BY_KIND[kind_of(message)].purpose}"
+        said = drawn[0].words if drawn else f"{kind_of(message)}: {message.record.purpose}"
         return f"{number + 1:,}: {said}"
 
     def diagram(self, cluster: int | None) -> Values | None:

@@ -49,7 +49,12 @@ class Rates:
         since, before = lately[0] if lately else (now, counts)
         seconds = 0.0 if still else now - since
         return [
-            (kind, message.purpose, counts[kind], (counts[kind] - before.get(kind, 0)) / seconds if seconds else None)
+            (
+                kind,
+                message.record.purpose,
+                counts[kind],
+                (counts[kind] - before.get(kind, 0)) / seconds if seconds else None,
+            )
             for kind, message in BY_KIND.items()
             if kind in counts
         ]
