@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from p2p_labeldp.errors import RequestError
-from p2p_labeldp.mechanisms.dp_sgd import RELATIONS, plan_steps, spent_epsilon
+from p2p_labeldp.mechanisms.dp_sgd import BATCH_SHARE, EPOCHS, REACH, RELATIONS, Steps, plan_steps, spent_epsilon
 from p2p_labeldp.privacy import Relation
 
 
@@ -111,3 +111,28 @@ def test_without_dp_accounting_one_line_names_the_extra(monkeypatch):
 def test_an_impossible_request_names_its_field(settings, named):
     with pytest.raises(RequestError, match=named):
         plan_steps(40, **settings)
+
+
+# Defaults: public numbers in, a learning rate out; no label has a part in them.
+
+
+def steps(noise=0.0, clip=1.0, rate=None):
+    return Steps(1.0, 1e-5, Relation.REPLACE_EXAMPLE, noise, 0.1, 100, clip, rate)
+
+
+def test_the_rate_balances_the_reach_with_the_variance_of_sampling_and_noise():
+    assert steps().rate_for(weights=50, batch=400) == pytest.approx(REACH / math.sqrt(100 / 400))
+    variance = 1 / 400 + 50 * (8 / 400) ** 2
+    assert steps(noise=8.0).rate_for(weights=50, batch=400) == pytest.approx(REACH / math.sqrt(100 * variance))
+
+
+def test_the_rate_is_in_units_of_the_clip_and_a_given_one_stands():
+    assert steps(clip=2.0).rate_for(50, 400) == steps().rate_for(50, 400) / 2
+    assert steps(noise=8.0, rate=0.25).rate_for(50, 400) == 0.25
+
+
+def test_the_passes_and_the_batch_are_those_of_the_docstring():
+    plan = plan_steps(2000, epsilon=math.inf)
+    assert plan.sampling_rate == BATCH_SHARE
+    assert plan.steps == round(EPOCHS / BATCH_SHARE)
+    assert plan.learning_rate is None

@@ -131,8 +131,3 @@ def test_scale_0_is_no_noise_and_an_infinite_scale_is_refused() -> None:
     for scale in (math.inf, math.nan, -1.0, 1e13):
         with pytest.raises(ValueError, match="scale"):
             discrete_laplace(scale, 5, source)
-
-
-def test_the_same_seed_gives_the_same_noise() -> None:
-    first, second = (discrete_laplace(3.0, 100, SeededRandomness(np.random.default_rng(9)).integers) for _ in range(2))
-    np.testing.assert_array_equal(first, second)

@@ -183,12 +183,3 @@ def test_the_papers_formula_is_exceeded_by_a_mechanism_that_keeps_to_the_correct
     ratio = math.log(all_zero(100) / all_zero(101))
     assert ratio == pytest.approx(1.01, abs=0.02)
     assert plan.paper_epsilon < ratio < plan.epsilon
-
-
-def test_subsampling_without_exchange_does_not_amplify() -> None:
-    """A label that is kept with chance theta or else reported as nothing: the ratio is the flip's, whatever theta."""
-    alpha = 0.2
-    for theta in (1.0, 0.3, 0.01):
-        zero, one = (np.array([theta * a, theta * (1 - a), 1 - theta]) for a in (1 - alpha, alpha))
-        assert np.log(zero[:2] / one[:2]).max() == pytest.approx(math.log((1 - alpha) / alpha))
-        assert zero[2] == one[2]

@@ -86,11 +86,6 @@ def test_an_answer_is_json_with_infinity_as_a_word():
     assert {"searched_epsilon", "worst_ones", "error_bound", "reason"} <= written.keys()
 
 
-def test_a_lone_user_who_reports_has_the_flips_and_the_sampling_only():
-    accountant = account("learner", Parameters(alpha=0.1, theta=0.3), cluster_size=1)
-    assert accountant.get_delta(1.0).delta == pytest.approx(0.3 * (0.9 - 0.1 * math.e), abs=1e-12)
-
-
 def test_seeing_more_costs_more():
     settings = {"cluster_size": 60, "alpha": 0.2, "theta": 0.4}
     delta = {view: accounted(view, **settings).get_delta(0.3).delta for view in ("learner", *CLOSED_FORM)}

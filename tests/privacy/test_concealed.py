@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import every_coin
 import numpy as np
 import pytest
 from accounting import accounted
@@ -21,51 +22,36 @@ def concealed(users, labels, alpha, theta, rounds=1):
     return Concealed(Unknown(users - 1, Draws(users * rounds, theta / users), labels, noise), TAIL)
 
 
-SMALL = [(2, 3), (3, 3), (4, 3), (3, 4)]
 EPSILONS = (0.0, 0.3, 1.0, 2.0)
 
 
-@pytest.mark.parametrize(("users", "labels"), SMALL)
+def assert_bounded(users, labels, alpha, theta, rounds=1):
+    found = concealed(users, labels, alpha, theta, rounds).deltas(EPSILONS)[0, 0]
+    for epsilon, bound in zip(EPSILONS, found, strict=True):
+        truth = every_coin.delta("learner", users, alpha, theta, epsilon, labels=labels, rounds=rounds)
+        assert truth <= bound + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("users", "labels"),
+    [
+        (2, 3),
+        (3, 3),
+        (4, 3),
+        (3, 4),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((5, 3), (4, 4), (5, 4))),
+    ],
+)
 @pytest.mark.parametrize("theta", [0.1, 0.3, 0.7, 1.0])
-def test_delta_is_above_every_coin(users, labels, theta, multiplied):
+def test_delta_is_above_every_coin(users, labels, theta):
     for alpha in (0.05, 0.4, 0.9):
-        truth = multiplied(users, labels, alpha, theta, EPSILONS)
-        assert (truth <= concealed(users, labels, alpha, theta).deltas(EPSILONS)[0, 0] + 1e-15).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("users", "labels"), [(5, 3), (4, 4), (5, 4)])
-@pytest.mark.parametrize("theta", [0.2, 0.6, 1.0])
-def test_five_users_and_four_labels_are_bounded_above_every_coin(users, labels, theta, multiplied):
-    for alpha in (0.03, 0.3, 0.7, 0.95):
-        truth = multiplied(users, labels, alpha, theta, EPSILONS)
-        accountant = accounted("learner", cluster_size=users, alpha=alpha, theta=theta, labels=labels)
-        assert (truth <= concealed(users, labels, alpha, theta).deltas(EPSILONS)[0, 0] + 1e-15).all()
-        assert (truth <= accountant.curve(EPSILONS) + 1e-15).all()
+        assert_bounded(users, labels, alpha, theta)
 
 
 @pytest.mark.parametrize(("users", "rounds"), [(2, 3), (3, 2)])
-def test_rounds_are_bounded_above_every_coin(users, rounds, multiplied):
+def test_rounds_are_bounded_above_every_coin(users, rounds):
     for alpha, theta in ((0.1, 0.2), (0.4, 1.0)):
-        truth = multiplied(users, 3, alpha, theta, EPSILONS, rounds)
-        assert (truth <= concealed(users, 3, alpha, theta, rounds).deltas(EPSILONS)[0, 0] + 1e-15).all()
-        for noise in ("sticky", "fresh"):
-            settings = {"alpha": alpha, "theta": theta, "labels": 3, "rounds": rounds, "noise": noise}
-            accountant = accounted("learner", cluster_size=users, **settings)
-            truth = multiplied(users, 3, alpha, theta, EPSILONS, rounds, noise)
-            assert (truth <= accountant.curve(EPSILONS) + 1e-15).all()
-
-
-def test_multiplying_out_is_listing_every_coin(multiplied, enumerated):
-    for rounds in (1, 2):
-        truth = enumerated("learner", 2, 0.3, 0.6, 0.2, labels=3, rounds=rounds)
-        assert multiplied(2, 3, 0.3, 0.6, (0.2,), rounds)[0] == pytest.approx(truth, rel=1e-12)
-
-
-def worst_of_two(first, second, epsilon):
-    return max(
-        float(np.maximum(one - math.exp(epsilon) * two, 0).sum()) for one, two in ((first, second), (second, first))
-    )
+        assert_bounded(users, 3, alpha, theta, rounds)
 
 
 def told(users, labels, alpha, theta, exposed, epsilon):
@@ -91,7 +77,7 @@ def told(users, labels, alpha, theta, exposed, epsilon):
                     key = (lots.count(2), lots.count(3), reports, says_a)
                     seen[held][key] = seen[held].get(key, 0.0) + mass * likely * share
     keys = sorted(seen[0])
-    return worst_of_two(*(np.array([each[key] for key in keys]) for each in seen), epsilon)
+    return every_coin.worst(np.array([[each[key] for key in keys] for each in seen]), 2, epsilon)
 
 
 @pytest.mark.parametrize("alpha", [0.15, 0.5])
@@ -121,36 +107,6 @@ def test_masses_are_all_there_and_mirror_each_other():
             assert pairs.deltas(epsilon)[0, 0, 0] == pytest.approx(summed, rel=1e-6)
 
 
-def three_labels(users, alpha, theta, others, epsilon, most):
-    """delta of one data set of three labels by the counts of reports, up to ``most`` of them; a lower bound."""
-    shows = np.full((3, 3), alpha / 2)
-    np.fill_diagonal(shows, 1 - alpha)
-    grid = np.zeros((users + 1, users + 1))
-    grid[0, 0] = 1.0
-    for label, count in enumerate(others):
-        for _ in range(count):
-            grown = shows[label, 2] * grid
-            grown[1:] += shows[label, 0] * grid[:-1]
-            grown[:, 1:] += shows[label, 1] * grid[:, :-1]
-            grid = grown
-    a, b = np.nonzero(grid >= 0)
-    keep = a + b <= users
-    shares = np.column_stack([a, b, users - a - b])[keep] / users
-    held = []
-    for label in (0, 1):
-        mass = shows[label, 2] * grid
-        mass[1:] += shows[label, 0] * grid[:-1]
-        mass[:, 1:] += shows[label, 1] * grid[:, :-1]
-        held.append(mass[a, b][keep])
-    total = 0.0
-    for reports in range(1, most + 1):
-        counts = np.array([c for c in itertools.product(range(reports + 1), repeat=2) if sum(c) <= reports])
-        counts = np.column_stack([counts, reports - counts.sum(axis=1)])
-        drawn = stats.multinomial.pmf(counts[None], reports, shares[:, None])
-        total += stats.binom.pmf(reports, users, theta) * worst_of_two(held[0] @ drawn, held[1] @ drawn, epsilon)
-    return total
-
-
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
 def test_larger_clusters_with_few_reports_keep_to_the_account(alpha):
     """Forty users, three labels, two reports expected: the counts of all labels, several data sets of the others."""
@@ -159,7 +115,7 @@ def test_larger_clusters_with_few_reports_keep_to_the_account(alpha):
     for epsilon in (0.2, 0.5, 0.8):
         proved = accountant.get_delta(epsilon).delta
         found = {
-            others: three_labels(users, alpha, theta, others, epsilon, most=7)
+            others: every_coin.counted("learner", others, alpha, theta, epsilon, most=7)
             for others in ((0, 0, 39), (1, 0, 38), (2, 2, 35), (39, 0, 0), (13, 13, 13), (0, 20, 19))
         }
         assert max(found.values()) <= proved

@@ -1,10 +1,9 @@
-"""The mixed exchange: every view against every coin of its users, relays and draws."""
+"""The mixed exchange: relays, conditional values, and the account at the sizes that matter."""
 
-import itertools
 import math
 from dataclasses import replace
-from functools import lru_cache
 
+import every_coin
 import numpy as np
 import pytest
 from scipy import stats
@@ -19,231 +18,38 @@ def mixed(view, users, alpha, theta, relays, *, colluders=0, **more):
     return account(view, parameters, cluster_size=users, colluders=colluders)
 
 
-# Every coin, by the protocol's steps. Nothing below uses the package.
-
-
-class Worlds:
-    """All outcomes of the coins of one round: noisy labels of the honest users, the relays' order, draws, reports.
-
-    The victim is user 0 and the colluders are the last users, whose noisy labels are given, not drawn: what is found
-    holds whatever they deposit. The order of the sealed batch is uniform because some relay is honest.
-    """
-
-    def __init__(self, users, labels, colluders, theta):
-        self.users, self.labels, self.honest = users, labels, users - colluders
-        self.orders = np.array(list(itertools.permutations(range(users))))
-        sizes = [labels] * self.honest + [len(self.orders)] + [users] * users + [2] * (users if theta < 1 else 0)
-        coins = np.unravel_index(np.arange(math.prod(sizes)), sizes)
-        self.noisy = list(coins[: self.honest])
-        self.batch = self.orders[coins[self.honest]]  # whose packet is at each place
-        self.drawn = coins[self.honest + 1 : self.honest + 1 + users]  # the place that was drawn for each user
-        kept = coins[self.honest + 1 + users :]
-        self.kept = kept if theta < 1 else [np.ones(len(self.batch), dtype=np.int64)] * users
-        sent = sum(self.kept)
-        self.chance = theta**sent * (1 - theta) ** (users - sent) / (len(self.orders) * users**users)
-
-    def weights(self, held, alpha):
-        chance = self.chance.copy()
-        for label, noisy in zip(held, self.noisy, strict=True):
-            chance *= np.where(noisy == label, 1 - alpha, alpha / (self.labels - 1))
-        return chance
-
-    def seen(self, deposits, reports, known):
-        """What a coalition sees: ``known`` says of whom it is a member, and whether a relay, or all of them, is in it.
-
-        Returns a number for each world, equal where the coalition cannot tell worlds apart.
-        """
-        colluders, relays = known
-        everyone = [*self.noisy, *(np.full_like(self.noisy[0], label) for label in deposits)]
-        noisy = np.array(everyone)
-        world = np.arange(noisy.shape[1])
-        labels = [noisy[self.batch[world, place], world] for place in self.drawn]
-        fields = []
-        if reports:
-            fields += [np.where(kept == 1, label + 1, 0) for label, kept in zip(labels, self.kept, strict=True)]
-        for user in colluders:
-            fields.append(labels[user])  # what was drawn for her
-            # She recognises her packet in the batch that she is shown, still sealed.
-            fields.append((self.batch == user).argmax(axis=1))
-        if relays in ("some", "all"):
-            # The opened batch, place by place, and which place was drawn for whom.
-            fields += [noisy[self.batch[:, place], world] for place in range(self.users)]
-            fields += list(self.drawn)
-        if relays == "all":
-            fields += [self.batch[:, place] for place in range(self.users)]
-        code = np.zeros(noisy.shape[1], dtype=np.int64)
-        for field in fields:
-            code = np.unique(code * (self.users + self.labels + 1) + field, return_inverse=True)[1].astype(np.int64)
-        return code
-
-
-@lru_cache(maxsize=32)
-def worlds(users, labels, colluders, theta):
-    return Worlds(users, labels, colluders, theta)
-
-
-@lru_cache(maxsize=256)
-def codes(users, labels, colluders, theta, deposits, reports, known):
-    return worlds(users, labels, colluders, theta).seen(deposits, reports, known)
-
-
-def excess(first, second, epsilon):
-    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
-
-
-def truth(users, labels, alpha, theta, epsilon, *, colluders=0, reports=True, relays=None, likely=None, member=False):
-    """The worst delta over everyone's labels, averaged over ``likely``: how often which relays collude."""
-    likely = likely or {relays or "none": 1.0}
-    everyone = worlds(users, labels, colluders, theta)
-    worst = 0.0
-    for deposits in itertools.product(range(labels), repeat=colluders):
-        for others in itertools.product(range(labels), repeat=users - colluders - 1):
-            masses = {label: everyone.weights((label, *others), alpha) for label in range(labels)}
-            for a, b in itertools.permutations(range(labels), 2):
-                total = 0.0
-                for case, chance in likely.items():
-                    known = (tuple(range(users - colluders, users)), case)
-                    code = codes(users, labels, colluders, theta, deposits, reports, known)
-                    total += chance * excess(np.bincount(code, masses[a]), np.bincount(code, masses[b]), epsilon)
-                worst = max(worst, total)
-    return worst
-
-
-def likely_cases(users, colluders, relays):
-    """By listing every set of relays."""
-    found = {"all": 0, "some": 0, "none": 0}
-    sets = list(itertools.combinations(range(users), relays))
-    for chosen in sets:
-        inside = sum(user >= users - colluders for user in chosen)
-        found["all" if inside == relays else "some" if inside else "none"] += 1
-    return {case: count / len(sets) for case, count in found.items() if count}
-
-
-EPSILONS = (0.0, 0.3, 1.2)
-
-
-FOUR = pytest.param(4, 0.3, 0.6, marks=pytest.mark.slow)
-SETTINGS = [(users, alpha, theta) for users in (2, 3) for alpha, theta in ((0.1, 1.0), (0.3, 0.6))]
-
-
-@pytest.mark.parametrize(("users", "alpha", "theta"), [*SETTINGS, (4, 0.1, 1.0), FOUR])
-def test_views_without_colluders_are_those_of_every_coin(users, alpha, theta):
-    for epsilon in EPSILONS:
-        learner = truth(users, 2, alpha, theta, epsilon)
-        # Packets have one size and whole batches travel, so that metadata tell nothing.
-        for view in ("learner", "metadata", "network"):
-            assert mixed(view, users, alpha, theta, 2).get_delta(epsilon).delta == pytest.approx(learner, abs=1e-12)
-        opened = truth(users, 2, alpha, theta, epsilon, relays="some")
-        assert mixed("auditor", users, alpha, theta, 2).get_delta(epsilon).delta == pytest.approx(opened, abs=1e-12)
-        relay = truth(users, 2, alpha, theta, epsilon, colluders=1, reports=False, relays="some")
-        assert mixed("relay", users, alpha, theta, 2).get_delta(epsilon).delta == pytest.approx(relay, abs=1e-12)
-        told = truth(users, 2, alpha, theta, epsilon, colluders=1, reports=True, relays="some")
-        assert told == pytest.approx(relay, abs=1e-12), "the learner's reports add nothing to what a relay sees"
-        peer = truth(users, 2, alpha, theta, epsilon, colluders=1, reports=False)
-        assert mixed("peer", users, alpha, theta, 2).get_delta(epsilon).delta == pytest.approx(peer, abs=1e-12)
-        assert mixed("eavesdropper", users, alpha, theta, 2).get_delta(epsilon).delta == 0
-
-
-@pytest.mark.parametrize(("users", "alpha", "theta"), [*SETTINGS, (4, 0.1, 1.0), FOUR])
-@pytest.mark.parametrize("colluders", [1, 2, 3])
-def test_coalitions_are_those_of_every_coin_for_any_number_of_relays(users, colluders, alpha, theta):
-    for relays in range(1, users + 1) if colluders < users else ():
-        accountant = mixed("coalition", users, alpha, theta, relays, colluders=colluders)
-        for epsilon in EPSILONS:
-            found = accountant.get_delta(epsilon)
-            every = truth(
-                users, 2, alpha, theta, epsilon, colluders=colluders, likely=likely_cases(users, colluders, relays)
-            )
-            assert found.delta == pytest.approx(every, abs=1e-12)
-            assert found.method == "exact"
-
-
 @pytest.mark.parametrize("relays", [2, 3])
 def test_conditional_values_stand_beside_the_averaged_one(relays):
-    users, colluders, delta = 3, 1, 0.02
-    answer = mixed("coalition", users, 0.2, 0.7, relays, colluders=colluders).get_epsilon(delta)
-    assert answer.all_relays_chance == pytest.approx(likely_cases(users, colluders, relays).get("all", 0.0))
+    delta = 0.02
+    answer = mixed("coalition", 3, 0.2, 0.7, relays, colluders=1).get_epsilon(delta)
+    assert answer.all_relays_chance == every_coin.relay_cases(3, 1, relays).get("all", 0.0)
     for case, epsilon in (("none", answer.no_relay_epsilon), ("some", answer.relay_epsilon)):
-        at = truth(users, 2, 0.2, 0.7, epsilon, colluders=colluders, relays=case)
-        below = truth(users, 2, 0.2, 0.7, epsilon - 1e-6, colluders=colluders, relays=case)
+        at, below = (
+            every_coin.delta("coalition", 3, 0.2, 0.7, each, colluders=1, exchange="mixed", relays=case)
+            for each in (epsilon, epsilon - 1e-6)
+        )
         assert at <= delta + 1e-12
         assert below >= delta - 1e-12
 
 
 @pytest.mark.parametrize(("users", "colluders"), [(2, 1), (3, 1), (3, 2)])
 @pytest.mark.parametrize(("alpha", "theta"), [(0.1, 1.0), (0.5, 0.6), (0.9, 1.0)])
-def test_three_labels_are_bounded_above_every_coin(users, colluders, alpha, theta):
-    for relays in (1, 2):
-        likely = likely_cases(users, colluders, relays)
-        accountant = mixed("coalition", users, alpha, theta, relays, colluders=colluders, labels=3)
-        for epsilon in EPSILONS:
-            every = truth(users, 3, alpha, theta, epsilon, colluders=colluders, likely=likely)
-            assert every <= accountant.get_delta(epsilon).delta + 1e-15
-    delta = 0.01
-    attained = accountant.get_epsilon(delta).attained_epsilon
-    if attained:
-        assert truth(users, 3, alpha, theta, attained, colluders=colluders, likely=likely) >= delta * (1 - 1e-9)
+def test_what_three_labels_attain_is_attained(users, colluders, alpha, theta):
+    attained = (
+        mixed("coalition", users, alpha, theta, 2, colluders=colluders, labels=3).get_epsilon(0.01).attained_epsilon
+    )
+    facts = {"labels": 3, "colluders": colluders, "exchange": "mixed", "relays": 2}
+    assert (
+        every_coin.delta("coalition", users, alpha, theta, attained or 0.0, **facts) >= 0.01 * (1 - 1e-9)
+        or not attained
+    )
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
-def test_one_user_s_draw_is_exact_for_three_labels(alpha):
-    accountant = mixed("peer", 3, alpha, 1.0, 2, labels=3)
-    for epsilon in EPSILONS:
-        every = truth(3, 3, alpha, 1.0, epsilon, colluders=1, reports=False)
-        assert accountant.get_delta(epsilon).delta == pytest.approx(every, abs=1e-12)
+def test_one_user_s_draw_is_exact_for_three_labels():
+    accountant = mixed("peer", 3, 0.1, 1.0, 2, labels=3)
     answer = accountant.get_epsilon(0.01)
     assert answer.method == "exact"
-    assert accountant.get_delta(answer.epsilon).delta == pytest.approx(0.01, abs=1e-12) or answer.epsilon == 0
-
-
-def twice(users, alpha, theta, epsilon, noise, colluders, relays):
-    """Two rounds: the reports and draws of both, the batch opened in those that a relay colludes in."""
-    everyone, members = worlds(users, 2, colluders, theta), tuple(range(users - colluders, users))
-    per_round = likely_cases(users, colluders, relays)
-    honest = users - colluders
-    noisy = np.ravel_multi_index(everyone.noisy, [2] * honest)
-    worst = 0.0
-    for deposits in itertools.product(range(2), repeat=colluders):
-        for others in itertools.product(range(2), repeat=honest - 1):
-            totals = [0.0, 0.0]
-            for pair in itertools.product(per_round, repeat=2):
-                chance = per_round[pair[0]] * per_round[pair[1]]
-                tables = []
-                for case in pair:
-                    code = codes(users, 2, colluders, theta, deposits, True, (members, case))
-                    table = np.zeros((2**honest, int(code.max()) + 1))
-                    np.add.at(table, (noisy, code), everyone.chance)
-                    tables.append(table)  # P(seen | noisy labels)
-                seen = []
-                for label in (0, 1):
-                    flips = np.ones(1)
-                    for held in (label, *others):
-                        flips = np.outer(flips, [1 - alpha, alpha] if held == 0 else [alpha, 1 - alpha]).ravel()
-                    if noise == "sticky":
-                        seen.append((flips[:, None, None] * tables[0][:, :, None] * tables[1][:, None]).sum(axis=0))
-                    else:
-                        seen.append(np.outer(flips @ tables[0], flips @ tables[1]))
-                totals[0] += chance * excess(seen[0], seen[1], epsilon)
-                totals[1] += chance * excess(seen[1], seen[0], epsilon)
-            worst = max(worst, *totals)
-    return worst
-
-
-@pytest.mark.parametrize(("users", "relays"), [(2, 1), (2, 2), (3, 2)])
-def test_rounds_are_those_of_every_coin(users, relays):
-    for alpha, theta in ((0.1, 1.0), (0.3, 0.6)) if users == 2 else ((0.2, 1.0),):
-        for noise in ("sticky", "fresh"):
-            accountant = mixed("coalition", users, alpha, theta, relays, colluders=1, rounds=2, noise=noise)
-            for epsilon in (0.1, 0.8):
-                every = twice(users, alpha, theta, epsilon, noise, 1, relays)
-                found = accountant.get_delta(epsilon).delta
-                if noise == "sticky":
-                    assert found == pytest.approx(every, abs=1e-12)
-                else:
-                    assert every - 1e-12 <= found <= 1.3 * every + 1e-9
-
-
-# The account at the sizes that matter.
+    assert accountant.get_delta(answer.epsilon).delta == pytest.approx(0.01, abs=1e-12)
 
 
 N, ALPHA, DELTA = 500, 0.1, 4e-6
@@ -345,7 +151,7 @@ def test_what_public_places_would_cost_the_learner():
             alone, rest = stats.binom.pmf(k, count, alpha), stats.binom.pmf(k, count - 1, alpha)
             shifted = np.append(0.0, rest[:-1])
             held = [(1 - count / n) * alone + count / n * (p * shifted + (1 - p) * rest) for p in (1 - alpha, alpha)]
-            total += distinct[count] * excess(held[1], held[0], epsilon)
+            total += distinct[count] * np.maximum(held[1] - math.exp(epsilon) * held[0], 0).sum()
         return total
 
     known = delta(0.3400)

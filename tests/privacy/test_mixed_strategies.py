@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
+import every_coin
 import pytest
 
 from p2p_labeldp.privacy import Parameters, account
@@ -70,20 +71,10 @@ def moves(honest: Group, fair: Group) -> Iterator[tuple[Group, Group, Group]]:
 def delta(opened: Opened, honest: Group, alpha: float, epsilon: float) -> float:
     """Of user 0, for the worst labels of the others: how many ones there are in everything that was opened."""
     users = sorted(honest)
-    worst = 0.0
-    for labels in itertools.product((0, 1), repeat=len(users)):
-        seen: tuple[dict[tuple[int, ...], float], ...] = ({}, {})
-        for hers, masses in enumerate(seen):
-            held = dict(zip(users, labels, strict=True)) | {0: hers}
-            for noisy in itertools.product((0, 1), repeat=len(users)):
-                said = dict(zip(users, noisy, strict=True))
-                chance = math.prod(1 - alpha if said[user] == held[user] else alpha for user in users)
-                view = tuple(sum(said[user] for user in group) for group in opened)
-                masses[view] = masses.get(view, 0.0) + chance
-        one, other = seen
-        worst = max(worst, sum(max(0.0, mass - math.exp(epsilon) * other.get(view, 0.0)) for view, mass in one.items()))
-        worst = max(worst, sum(max(0.0, mass - math.exp(epsilon) * one.get(view, 0.0)) for view, mass in other.items()))
-    return worst
+    noisy = every_coin.every_label(len(users), 2)
+    ones = [noisy[[users.index(user) for user in group]].sum(axis=0) for group in opened]
+    seen = every_coin.flipped(every_coin.listed(ones), len(users), 2, alpha)
+    return every_coin.worst(seen, 2, epsilon)
 
 
 @cache
