@@ -44,9 +44,3 @@ def test_reports_of_several_rounds_are_pooled_by_user():
     assert users.tolist() == [3, 7]
     assert np.allclose(shares, [[0, 1], [1 / 3, 2 / 3]])
     assert counts.tolist() == [1, 3]
-
-
-def test_unflipping_shares_is_the_mean_of_unflipping_reports():
-    users, labels = np.array([0, 0, 0]), np.array([0, 2, 2])
-    _, shares, _ = pooled_reports(users, labels, 3)
-    assert np.allclose(unflip(shares, 0.2)[0], unflip(one_hot(labels, 3), 0.2).mean(axis=0))
