@@ -82,6 +82,13 @@ def test_fitting_leaves_numpys_global_stream_alone():
     assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
+def test_string_labels_come_back_as_strings():
+    names = np.array(["ash", "birch", "cedar"])[WHICH]
+    classifier = LabelPrivateClassifier("cluster_rr", epsilon=3.0, random_state=0).fit(BLOBS, names)
+    assert list(classifier.classes_) == ["ash", "birch", "cedar"]
+    assert classifier.score(BLOBS, names) > 0.9
+
+
 @pytest.mark.parametrize(
     ("mechanism", "learner"),
     [
