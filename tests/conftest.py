@@ -103,3 +103,13 @@ def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks are played as often as it takes to have a table: for tests of what stands around it."""
     for name, trials in {"TRIALS": 500, "FEWEST": 20, "MOST": 50}.items():
         monkeypatch.setattr(attacked, name, trials)
+
+
+@pytest.fixture
+def real_files() -> Path:
+    """The folder with the original data files, where there is one."""
+    named = os.environ.get("P2P_LABELDP_DATA", "")
+    for folder in ([Path(named)] if named else []) + [Path(__file__).resolve().parents[2] / "shared" / "data"]:
+        if folder.is_dir():
+            return folder
+    pytest.skip("the original data files are not here; P2P_LABELDP_DATA can name their folder")

@@ -1,21 +1,8 @@
-import os
 from pathlib import Path
 
 import pytest
 
 from p2p_labeldp.data import files
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def real_files() -> Path:
-    """The folder with the original data files, where there is one."""
-    named = os.environ.get("P2P_LABELDP_DATA", "")
-    for folder in ([Path(named)] if named else []) + [REPOSITORY.parent / "shared" / "data"]:
-        if folder.is_dir():
-            return folder
-    pytest.skip("the original data files are not here; P2P_LABELDP_DATA can name their folder")
 
 
 @pytest.fixture

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small import PEOPLE
+from small import study as write_study
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.data import load
 from p2p_labeldp.data.propose import propose
+from p2p_labeldp.data.rows import Named, read_rows
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import Scenario, load_scenario, parse_scenario
 
@@ -28,7 +31,7 @@ weight = {range = [20, 220], centre = 70, scale = 10, missing = "centre"}
 sex = {values = ["f", "m", "?"]}
 town = {values = ["Bern", "Chur"], other = true}
 """
-HEADER = "visit,sex,age,weight,town,state\n"
+HEADER = "visit,sex,age,weight,town,state"
 ROWS = ("1,f,60,80,Bern,ill", "2,m,0,NA,Chur,healthy", "3,NA,120,60,Thun,ill", "4,f,30,70,Bern,healthy")
 FEATURES = {
     "1,f,60,80,Bern,ill": [0, 1, 1, 0, 0, 1, 0, 0],
@@ -39,9 +42,7 @@ FEATURES = {
 
 
 def study(folder: Path, rows: tuple[str, ...] = ROWS, header: str = HEADER) -> Scenario:
-    (folder / "people.csv").write_text(header + "\n".join(rows) + "\n", encoding="utf-8")
-    (folder / "study.toml").write_text(SCHEMA, encoding="utf-8")
-    return load_scenario(folder / "study.toml")
+    return load_scenario(write_study(folder, [header, *rows], SCHEMA))
 
 
 def test_features_are_those_of_the_schema_whoever_else_is_in_the_file(tmp_path: Path) -> None:
@@ -129,15 +130,15 @@ def test_a_wrong_schema_is_answered_in_one_line(tmp_path: Path, change: str, sai
 def test_rows_of_one_person_stand_together_or_all_but_the_first_sit_out(tmp_path: Path) -> None:
     people = ["a", "b", "a", "c", "b", "a", "d", "e"]
     text = "who,x,label\n" + "".join(f"{who},{place},{'yn'[place % 2]}\n" for place, who in enumerate(people))
-    (tmp_path / "p.csv").write_text(text)
-    toml = f'[data]\nname = "csv"\npath = "{tmp_path / "p.csv"}"\nperson_column = "who"\nseed = 1\n'
-    everyone = load(parse_scenario(toml).data, 1)
+    (tmp_path / "people.csv").write_text(text)
+    toml = PEOPLE + 'person_column = "who"\nseed = 1\n'
+    everyone = load(parse_scenario(toml).data, 1, tmp_path)
     persons = everyone.persons
     assert persons is not None
     assert (np.diff(np.flatnonzero(np.diff(persons, prepend=-1))) > 0).all()
     assert sum(np.diff(persons) != 0) + 1 == len({*persons.tolist()}), "each person's rows are together"
     assert everyone.person_rows == int(np.bincount(persons).max()) > 1
-    one = load(parse_scenario(toml + 'person_rows = "one"').data, 1)
+    one = load(parse_scenario(toml + 'person_rows = "one"').data, 1, tmp_path)
     assert one.person_rows == 1
     assert len(one.labels) == len({*persons.tolist()})
 
@@ -271,32 +272,23 @@ def test_separators_encodings_and_copies_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_file_with_another_separator_is_read_by_its_schema(tmp_path: Path) -> None:
-    file = file_of(tmp_path, columns_of(), ";")
-    out = tmp_path / "study.toml"
-    assert main(["schema", str(file), "--out", str(out)]) == 0
-    assert load(load_scenario(out).data, 0).schema.separator == ";"
+    found = propose(file_of(tmp_path, columns_of(), ";"))
+    assert load(parse_scenario(found.to_toml()).data, 0, tmp_path).schema.separator == ";"
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"visit;sex;age;weight;town;state\n1;f;60;80;Bern;ill\n", "its columns seem to be separated by ';', and ','"),
-        (HEADER.encode() + "1,f,60,80,K\xf6ln,ill\n".encode("cp1252"), "is not UTF-8: convert it"),
+        (f"{HEADER}\n1,f,60,80,K\xf6ln,ill\n".encode("cp1252"), "is not UTF-8: convert it"),
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_rows_that_cannot_be_read_are_named_with_what_to_do(
-    tmp_path: Path, content: bytes | None, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study(tmp_path)
+def test_rows_that_cannot_be_read_are_named_with_what_to_do(tmp_path: Path, content: bytes | None, said: str) -> None:
     if content is not None:
         (tmp_path / "mine.csv").write_bytes(content)
-    words = ["node", "users", str(tmp_path / "study.toml"), "--rows", str(tmp_path / "mine.csv")]
-    assert main([*words, "--certs", str(tmp_path / "certs"), "--state", str(tmp_path / "state")]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert len(error.splitlines()) == 1
-    assert not (tmp_path / "state").exists()
+    with pytest.raises(RequestError, match=f"mine.csv.* {said}"):
+        read_rows(tmp_path / "mine.csv", study(tmp_path).data.schema, Named("state"))
 
 
 def test_a_continuous_label_is_refused_where_nobody_listed_its_classes(tmp_path: Path) -> None:
@@ -309,13 +301,7 @@ def test_a_continuous_label_is_refused_where_nobody_listed_its_classes(tmp_path:
     ("content", "said"),
     [(b"", "needs a header"), (b"1,2\n3,4\n", "needs a header"), (b"a,b\n1\n", "line 2"), (b"\0\1\2", "is no text")],
 )
-def test_what_is_no_table_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
-) -> None:
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "x.csv").write_bytes(content)
-    out = tmp_path / "out.toml"
-    assert main(["schema", str(tmp_path / "x.csv"), "--out", str(out)]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert len(error.splitlines()) == 1
-    assert not out.exists()
+    with pytest.raises(RequestError, match=said):
+        propose(tmp_path / "x.csv")

@@ -6,7 +6,8 @@ Scenarios are texts, to which tests add settings, entries or sections of their o
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,26 @@ minimum_size = 4
 exchange = "mixed"
 relays = 3
 """
+
+PEOPLE = """
+[clusters]
+count = 2
+minimum_size = 5
+[data]
+name = "csv"
+path = "people.csv"
+"""
+"""Of a table whose last column is the label; what is added begins with more keys of its data."""
+SECRETS = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(60)]
+"""Rows of people whose labels must be told nowhere."""
+
+
+def study(folder: Path, rows: Iterable[str], text: str = PEOPLE) -> Path:
+    """A scenario's file, and beside it the rows that it reads, the header first."""
+    (folder / "people.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    path = folder / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def sixty(*settings: str, text: str = SIXTY, seed: int | None = None) -> Scenario:

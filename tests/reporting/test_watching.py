@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from processes import until
-from small import TWO_LABELS
+from small import SECRETS, TWO_LABELS, study
 
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.experiments.run import run
@@ -24,7 +24,7 @@ from p2p_labeldp.reporting.watching.deployed import WatchedDeployment, expected
 from p2p_labeldp.reporting.watching.gate import Gate
 from p2p_labeldp.reporting.watching.server import MAX_HEAD, WatchServer
 from p2p_labeldp.reporting.watching.simulated import WatchedSimulation
-from p2p_labeldp.scenario import Scenario, parse_scenario
+from p2p_labeldp.scenario import Scenario, load_scenario, parse_scenario
 
 PATIENCE = 60.0  # seconds for anything at all
 FAULTS = (
@@ -335,11 +335,7 @@ def test_a_page_that_reads_nothing_holds_up_neither_the_run_nor_its_end(
 
 
 def test_of_data_that_do_not_ship_no_user_no_label_and_no_flip_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    rows = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(60)]
-    path.write_text("\n".join(["x,health", *rows]) + "\n")
-    text = f'[data]\nname = "csv"\npath = "{path}"\nlabel_column = "health"\n[clusters]\ncount = 2\nminimum_size = 5\n'
-    scenario = parse_scenario(text)
+    scenario = load_scenario(study(tmp_path, ["x,label", *SECRETS]))
     watched = WatchedSimulation(scenario, "people", paused=True)
     watched.gate.page_opened()
     told = []

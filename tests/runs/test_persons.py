@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from deployment_model import Model
 from scipy.stats import binom
+from small import PEOPLE, study
 
 from p2p_labeldp.deployment.items import Ready
 from p2p_labeldp.experiments.run import run
@@ -85,23 +86,20 @@ def test_a_group_of_one_is_what_it_was() -> None:
     assert for_group(lambda _: single, 1e-3, 1).epsilon == single.epsilon
 
 
+ROWS = [f"p{row // 3},{row % 11},{'yn'[row % 2]}" for row in range(150)]
+KEYS = 'person_column = "who"\n[mechanism]\nalpha = 0.2\n[coins]\nseed = 0\n'
+
+
 @pytest.fixture
-def study(tmp_path: Path) -> Path:
+def fifty(tmp_path: Path) -> Path:
     """A scenario of fifty people with three rows each."""
-    lines = [f"p{row // 3},{row % 11},{'yn'[row % 2]}" for row in range(150)]
-    (tmp_path / "people.csv").write_text("who,x,label\n" + "\n".join(lines) + "\n")
-    path = tmp_path / "study.toml"
-    path.write_text(
-        '[data]\nname = "csv"\npath = "people.csv"\nperson_column = "who"\n[clusters]\ncount = 2\n'
-        "[mechanism]\nalpha = 0.2\n[coins]\nseed = 0\n"
-    )
-    return path
+    return study(tmp_path, ["who,x,label", *ROWS], PEOPLE + KEYS)
 
 
 def test_a_run_states_what_protects_all_rows_of_a_person(
-    study: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+    fifty: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    words = ["run", str(study), "--engine", "vectorized", "--no-report"]
+    words = ["run", str(fifty), "--engine", "vectorized", "--no-report"]
     said = json.loads(command(*words, "--out", "all", "--json")[1])
     assert said["person_rows"] == 3
     for view, single in said["privacy"].items():
@@ -120,8 +118,8 @@ def test_a_run_states_what_protects_all_rows_of_a_person(
     assert alone["users"] * 3 == said["users"]
 
 
-def test_a_deployment_states_the_same_and_what_protects_a_person_from_a_host(study: Path) -> None:
-    scenario = load_scenario(study)
+def test_a_deployment_states_the_same_and_what_protects_a_person_from_a_host(fifty: Path) -> None:
+    scenario = load_scenario(fifty)
     model = Model(scenario, 2)
     model.run()
     deployed, simulated = model.summary(), run(scenario, engine="vectorized").summary

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser, Tab, faults_of
 from processes import PATIENCE, program
+from small import PEOPLE, SECRETS, study
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 SMALL = ("--set", "data.users=120", "--set", "clusters.minimum_size=10", "--json")
@@ -103,13 +104,7 @@ def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser,
 
 @pytest.mark.slow
 def test_of_data_that_do_not_ship_the_page_shows_no_user(browser: Browser, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    rows = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(60)]
-    path.write_text("\n".join(["x,health", *rows]) + "\n")
-    scenario = tmp_path / "people.toml"
-    scenario.write_text(
-        f'[data]\nname = "csv"\npath = "{path}"\nlabel_column = "health"\n[clusters]\ncount = 2\nminimum_size = 5\n'
-    )
+    scenario = study(tmp_path, ["x,label", *SECRETS])
     with watched("run", str(scenario), "--paused", "--json", "--out", str(tmp_path / "run")) as (process, address):
         tab = browser.open(address, width=390)
         click(tab, "step")
@@ -130,13 +125,6 @@ KILLED_AND_CUT_OFF = """
 [coins]
 source = "seeded"
 seed = 3
-[data]
-name = "csv"
-path = "PATH"
-label_column = "health"
-[clusters]
-count = 2
-minimum_size = 5
 [mechanism]
 rounds = 3
 [[faults]]
@@ -156,10 +144,7 @@ end = 3.0
 def test_a_deployment_of_real_people_is_watched_through_a_kill_and_a_partition(
     browser: Browser, tmp_path: Path
 ) -> None:
-    rows = [f"{number % 7},{'secretly-ill' if number % 3 else 'secretly-well'}" for number in range(75)]
-    (tmp_path / "people.csv").write_text("\n".join(["x,health", *rows]) + "\n")
-    scenario = tmp_path / "people.toml"
-    scenario.write_text(KILLED_AND_CUT_OFF.replace("PATH", str(tmp_path / "people.csv")))
+    scenario = study(tmp_path, ["x,label", *SECRETS, *SECRETS[:15]], PEOPLE + KILLED_AND_CUT_OFF)
     folder = tmp_path / "run"
     words = ("deploy", str(scenario), "--hosts", "3", "--json", "--out", str(folder))
     with watched(*words) as (process, address):

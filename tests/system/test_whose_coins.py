@@ -6,24 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small import SECRETS, study
 
 from p2p_labeldp import LabelPrivateClassifier
 from p2p_labeldp.cli import main
 from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import coins as room
-from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario
-
-ROWS = "\n".join(f"{place % 7},{place % 5},{'yes' if place % 3 else 'no'}" for place in range(80))
-OWN = '[data]\nname = "csv"\npath = {path!r}\n[clusters]\ncount = 2\n'
+from p2p_labeldp.scenario import MECHANISMS, Scenario, load_scenario, parse_scenario
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    file = tmp_path / "own.csv"
-    file.write_text(f"a,b,label\n{ROWS}\n", encoding="utf-8")
-    scenario = tmp_path / "own.toml"
-    scenario.write_text(OWN.format(path=str(file)), encoding="utf-8")
-    return scenario
+    return study(tmp_path, ["a,label", *SECRETS])
 
 
 def settled(text: str, *, deployed: bool = False, seed: int | None = None) -> str:
@@ -41,12 +35,11 @@ def test_data_that_do_not_ship_and_deployments_get_the_systems_coins_unless_a_se
 
 
 def test_two_runs_on_ones_own_data_differ_and_a_seed_repeats_them(own: Path) -> None:
-    text = own.read_text(encoding="utf-8")
-    first, second = (run(parse_scenario(text), engine="vectorized").summary for _ in range(2))
-    # 64 users draw a peer each: two runs agree with a chance far below 2^-64.
+    first, second = (run(load_scenario(own), engine="vectorized").summary for _ in range(2))
+    # 48 users draw a peer each: two runs agree with a chance far below 2^-48.
     assert first.noisy_sha256 != second.noisy_sha256
     assert (first.coins, first.seed) == ("system", None)
-    asked = [run(parse_scenario(text, "here", (), 5), engine="vectorized").summary for _ in range(2)]
+    asked = [run(load_scenario(own, seed=5), engine="vectorized").summary for _ in range(2)]
     assert asked[0].noisy_sha256 == asked[1].noisy_sha256
     assert any("whoever knows the seed can undo every flip" in line for line in asked[0].warnings)
     assert not any("seed" in line for line in first.warnings)
