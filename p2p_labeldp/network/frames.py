@@ -82,21 +82,7 @@ class Parting(StrEnum):
     @property
     def final(self) -> bool:
         """Whether it makes no sense to come again."""
-        return self in _FINAL
-
-
-_FINAL = frozenset(
-    (
-        Parting.VERSION,
-        Parting.SCENARIO,
-        Parting.RUN,
-        Parting.CERTIFICATE,
-        Parting.DEALT,
-        Parting.JOURNAL,
-        Parting.SHUNNED,
-        Parting.NOT_ALLOWED,
-    )
-)
+        return self not in (Parting.CLOSED, Parting.FAULT, Parting.REPLACED, Parting.BESIDE, Parting.NO_SHARE)
 
 
 class Bye(Frame, frozen=True, tag="bye"):

@@ -33,7 +33,7 @@ from p2p_labeldp.deployment.invitations import invite, read_token
 from p2p_labeldp.deployment.signing import make_request
 from p2p_labeldp.errors import RequestError, RunError
 from p2p_labeldp.network.credentials import Credentials
-from p2p_labeldp.network.tls_stream import TlsStream
+from p2p_labeldp.network.sockets import TlsStream
 
 PATIENCE = 60.0
 

@@ -48,7 +48,7 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack, Bye, Item, Open
-from p2p_labeldp.network.tls_stream import TlsStream
+from p2p_labeldp.network.sockets import TlsStream
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
     HOST,

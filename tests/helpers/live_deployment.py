@@ -30,7 +30,7 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Frame, Open
-from p2p_labeldp.network.tls_stream import TlsStream
+from p2p_labeldp.network.sockets import TlsStream
 from p2p_labeldp.protocol.messages import VERSION, Message
 from p2p_labeldp.protocol.user import JOINING
 from p2p_labeldp.protocol.wire import Envelope

@@ -101,25 +101,30 @@ def a_limit_forgotten(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@bug
-def a_journal_that_is_not_synced(patch: pytest.MonkeyPatch) -> None:
-    commit = Journal.commit
+def _leave_out(patch: pytest.MonkeyPatch, call: str, within: str) -> None:
+    """A method of the journal does not call that one of its log file."""
+    method = getattr(Journal, within)
 
-    class Unsynced:
+    class Without:
         def __init__(self, log: LogFile) -> None:
             self._log = log
 
         def __getattr__(self, name: str) -> Any:
-            return (lambda: None) if name == "sync" else getattr(self._log, name)
+            return (lambda *_: None) if name == call else getattr(self._log, name)
 
-    def hasty(self: Journal) -> None:
-        log, self._log = self._log, Unsynced(self._log)
+    def hasty(self: Journal, *arguments: Any) -> None:
+        log, self._log = self._log, Without(self._log)  # type: ignore[assignment]
         try:
-            commit(self)
+            method(self, *arguments)
         finally:
             self._log = log
 
-    patch.setattr(Journal, "commit", hasty)
+    patch.setattr(Journal, within, hasty)
+
+
+@bug
+def a_journal_that_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    _leave_out(patch, "sync", within="commit")
 
 
 @bug
@@ -195,22 +200,7 @@ def a_torn_write_taken_for_a_whole_one(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def a_journal_read_and_not_synced_after_a_kill(patch: pytest.MonkeyPatch) -> None:
-    opens = Journal._open
-
-    def without(self: Journal, head: bytes) -> None:
-        log = self._log
-
-        class Unsynced:
-            def __getattr__(self, name: str) -> Any:
-                return (lambda start: None) if name == "write_again" else getattr(log, name)
-
-        self._log = Unsynced()
-        try:
-            opens(self, head)
-        finally:
-            self._log = log
-
-    patch.setattr(Journal, "_open", without)
+    _leave_out(patch, "write_again", within="_open")
 
 
 @bug
