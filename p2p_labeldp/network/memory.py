@@ -229,8 +229,5 @@ class MemoryNetwork:
             self._waker.put(record)
         # By addresses before numbers, which tell in what order tasks ran.
         order = (record[2] << 96) + (record[3] << 48) + record[0]
-        if self._faults is None:
-            heapq.heappush(self._transit, (self.now + delay, order, record))
-            return
-        for time in self._faults.arrivals(record, delay):
+        for time in (self.now + delay,) if self._faults is None else self._faults.arrivals(record, delay):
             heapq.heappush(self._transit, (time, order, record))

@@ -36,11 +36,10 @@ STRANGERS = 12  # that come at once
 class Trouble:
     """Between ``start`` and ``end`` these could not do their work; with ``others``, not between each other."""
 
-    kind: str
     machine: str
     others: tuple[str, ...]
     start: float
-    end: float = math.inf
+    end: float
 
 
 @dataclass
@@ -104,13 +103,12 @@ class Scene:
     def _at(self, disaster: Disaster, happen: Callable[[], None]) -> None:
         self._moments.setdefault((disaster.machine, disaster.event, disaster.count), []).append(happen)
 
-    async def prepare(self, nursery: trio.Nursery) -> None:
+    def prepare(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         for disaster in self.plan.disasters:
             if disaster.kind == "late":
                 self.down_until[disaster.machine] = disaster.seconds
-                self.strike(disaster)
-                self.trouble(disaster, disaster.seconds)
+                self.strike(disaster, disaster.seconds)
             elif disaster.count and disaster.kind in SUDDEN and not disaster.after:
                 # In the very step, and not when another task has its turn.
                 self._at(disaster, partial(SUDDEN[disaster.kind], self, disaster))
@@ -133,17 +131,14 @@ class Scene:
     def machine(self, disaster: Disaster) -> Machine:
         return self.fleet.by_name[disaster.machine]
 
-    def strike(self, disaster: Disaster) -> None:
+    def strike(self, disaster: Disaster, trouble: float = 0.0) -> None:
+        """It happens now, and is trouble for so many seconds."""
         role = disaster.machine.partition("-")[0]
         state = self.state_of(disaster.machine)
         self.fired[disaster.kind, role, state] += 1
         self.fleet.history.note(disaster.machine, "DISASTER", what=str(disaster), state=state)
-
-    def trouble(self, disaster: Disaster, seconds: float) -> Trouble:
         now = trio.current_time()
-        found = Trouble(disaster.kind, disaster.machine, disaster.others, now, now + seconds)
-        self.troubles.append(found)
-        return found
+        self.troubles.append(Trouble(disaster.machine, disaster.others, now, now + trouble))
 
     def state_of(self, name: str) -> str:
         process = self.fleet.by_name[name].process
@@ -183,19 +178,13 @@ def _coordinating(part: CoordinatorPart) -> str:
 
 
 def kill(scene: Scene, disaster: Disaster) -> None:
-    machine = scene.machine(disaster)
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds)
-    _down(scene, machine, disaster.seconds)
+    machine = _down(scene, disaster)
     if machine.process is not None and machine.process.alive:
         machine.process.kill()
 
 
 def power(scene: Scene, disaster: Disaster) -> None:
-    machine = scene.machine(disaster)
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds)
-    _down(scene, machine, disaster.seconds)
+    machine = _down(scene, disaster)
     said = machine.lose_power()
     scene.fleet.history.note(machine.name, "lost", files=",".join(said))
 
@@ -203,18 +192,8 @@ def power(scene: Scene, disaster: Disaster) -> None:
 def wipe(scene: Scene, disaster: Disaster) -> None:
     kill(scene, disaster)
     scene.wiped.add(disaster.machine)
-    scene.trouble(disaster, math.inf)
     scene.machine(disaster).disk.erase()
     scene.on_wipe(disaster.machine)
-
-
-def reset(scene: Scene, disaster: Disaster) -> None:
-    _break(scene, disaster, both=True)
-
-
-def half_open(scene: Scene, disaster: Disaster) -> None:
-    """One end is told; the other is not, and what was on its way to it arrives later than usual."""
-    _break(scene, disaster, both=False)
 
 
 def clock_jump(scene: Scene, disaster: Disaster) -> None:
@@ -222,22 +201,26 @@ def clock_jump(scene: Scene, disaster: Disaster) -> None:
     scene.machine(disaster).offset += disaster.amount
 
 
-def _break(scene: Scene, disaster: Disaster, both: bool) -> None:
-    scene.strike(disaster)
-    scene.trouble(disaster, 3.0)
+def sever(scene: Scene, disaster: Disaster) -> None:
+    """Both ends are told in a reset. Where a connection is left half open one is, and what was on its way to the other
+    arrives later than usual."""
+    scene.strike(disaster, 3.0)
     for connection in scene.fleet.network.connections:
         ends = (connection.client, connection.server)
         for mine, its in (ends, ends[::-1]):
             if mine.machine.name == disaster.machine and its.machine.name in disaster.others:
                 mine.reset()
                 mine.hold(math.inf if disaster.amount == OPENED else trio.current_time() + disaster.amount)
-                if both:
+                if disaster.kind == "reset":
                     its.reset()
 
 
-def _down(scene: Scene, machine: Machine, seconds: float) -> None:
-    until = max(scene.down_until.get(machine.name, 0.0), trio.current_time() + seconds)
-    scene.down_until[machine.name] = until
+def _down(scene: Scene, disaster: Disaster) -> Machine:
+    """A machine that comes up again when the disaster is over, though not with what it has lost."""
+    scene.strike(disaster, math.inf if disaster.kind == "wipe" else disaster.seconds)
+    until = trio.current_time() + disaster.seconds
+    scene.down_until[disaster.machine] = max(scene.down_until.get(disaster.machine, 0.0), until)
+    return scene.machine(disaster)
 
 
 def _betray(scene: Scene, disaster: Disaster) -> Node | None:
@@ -245,8 +228,7 @@ def _betray(scene: Scene, disaster: Disaster) -> Node | None:
     node = scene.nodes.get(disaster.machine)
     if node is None or not isinstance(node._part, UsersPart):
         return None
-    scene.strike(disaster)
-    scene.trouble(disaster, math.inf)
+    scene.strike(disaster, math.inf)
     (scene.false_ackers if disaster.kind == "false_acks" else scene.liars).add(disaster.machine)
     return node
 
@@ -305,8 +287,7 @@ async def freeze(scene: Scene, disaster: Disaster) -> None:
     process = scene.machine(disaster).process
     if process is None or not process.alive:
         return
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds)
+    scene.strike(disaster, disaster.seconds)
     process.freeze()
     await trio.sleep(disaster.seconds)
     process.thaw()
@@ -314,8 +295,7 @@ async def freeze(scene: Scene, disaster: Disaster) -> None:
 
 async def cut(scene: Scene, disaster: Disaster) -> None:
     network = scene.fleet.network
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds + 1.0)
+    scene.strike(disaster, disaster.seconds + 1.0)
     mine, others = frozenset((disaster.machine,)), frozenset(disaster.others)
     cuts = [Cut(mine, others)] if disaster.amount != 2 else []
     cuts += [Cut(others, mine)] if disaster.amount != 1 else []
@@ -328,8 +308,7 @@ async def cut(scene: Scene, disaster: Disaster) -> None:
 
 async def slow_path(scene: Scene, disaster: Disaster) -> None:
     slowed = scene.fleet.network.slowed
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds)
+    scene.strike(disaster, disaster.seconds)
     pairs = [pair for other in disaster.others for pair in ((disaster.machine, other), (other, disaster.machine))]
     for pair in pairs:
         slowed[pair] = disaster.amount
@@ -340,8 +319,7 @@ async def slow_path(scene: Scene, disaster: Disaster) -> None:
 
 async def slow_disk(scene: Scene, disaster: Disaster) -> None:
     disk = scene.machine(disaster).disk
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds + disaster.amount)
+    scene.strike(disaster, disaster.seconds + disaster.amount)
     disk.delays.append(disaster.amount)
     await trio.sleep(disaster.seconds)
     disk.delays.remove(disaster.amount)
@@ -349,8 +327,7 @@ async def slow_disk(scene: Scene, disaster: Disaster) -> None:
 
 async def full_disk(scene: Scene, disaster: Disaster) -> None:
     disk = scene.machine(disaster).disk
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds + 5.0)
+    scene.strike(disaster, disaster.seconds + 5.0)
     disk.room = int(disaster.amount)
     await trio.sleep(disaster.seconds)
     disk.room = None
@@ -358,15 +335,14 @@ async def full_disk(scene: Scene, disaster: Disaster) -> None:
 
 async def failing_disk(scene: Scene, disaster: Disaster) -> None:
     disk = scene.machine(disaster).disk
-    scene.strike(disaster)
-    scene.trouble(disaster, disaster.seconds + 5.0)
+    scene.strike(disaster, disaster.seconds + 5.0)
     disk.failing = True
     await trio.sleep(disaster.seconds)
     disk.failing = False
 
 
 SUDDEN: dict[str, Callable[[Scene, Disaster], None]] = {
-    "kill": kill, "power": power, "wipe": wipe, "gone": power, "reset": reset, "half_open": half_open,
+    "kill": kill, "power": power, "wipe": wipe, "gone": power, "reset": sever, "half_open": sever,
     "clock_jump": clock_jump, "flood": flood, "garbage": garbage, "false_acks": false_acks, "stranger": stranger,
 }  # fmt: skip
 LASTING: dict[str, Callable[[Scene, Disaster], Awaitable[None]]] = {

@@ -94,7 +94,7 @@ class _Simulation:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fleet.network.pump)
-                await self.scene.prepare(nursery)
+                self.scene.prepare(nursery)
                 with trio.move_on_after(self._horizon()) as horizon:
                     async with trio.open_nursery() as lives:
                         for name in self.plan.names:
