@@ -15,7 +15,7 @@ Command = Callable[..., tuple[int, str, str]]
 Refused = Callable[..., str]
 
 SMALL = ("--cluster-size", "60", "--alpha", "0.1", "--theta", "0.9", "--delta", "1e-3")
-MIXED = {"exchange": "mixed", "relays": 3}
+MIXED = {"exchange": "mixed", "relays": 4}
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,20 @@ def test_account_says_what_the_library_does(
     assert [word for word in words if word not in shown] == []
 
 
-def test_calibrate_meets_its_target_and_account_agrees(command: Command) -> None:
-    asked = ["--cluster-size", "60", "--delta", "1e-3", "--labels", "3", "--view", "coalition", "--colluders", "2"]
-    asked += ["--exchange", "mixed", "--relays", "3"]
-    for theta in ([], ["--theta", "0.3"]):
-        found = json.loads(command("calibrate", *asked, "--epsilon", "1", *theta, "--json")[1])
-        again = command("account", *asked, "--alpha", str(found["alpha"]), "--theta", str(found["theta"]), "--json")
-        assert 0.99 < json.loads(again[1])["epsilon"] == found["epsilon"] <= found["target_epsilon"] == 1
+@pytest.mark.parametrize(
+    ("theta", "more"),
+    [
+        ([], []),  # chosen for the least variance
+        (["--theta", "0.3"], ["--labels", "3", "--view", "coalition", "--colluders", "2", "--rounds", "2"]),
+        (["--theta", "0.3"], ["--view", "coalition", "--colluders", "2", "--exchange", "mixed", "--relays", "4"]),
+        (["--theta", "0.3"], ["--view", "auditor", "--rounds", "2", "--noise", "fresh"]),
+    ],
+)
+def test_calibrate_meets_its_target_and_account_agrees(theta: list[str], more: list[str], command: Command) -> None:
+    asked = ["--cluster-size", "30", "--delta", "1e-3", *more]
+    found = json.loads(command("calibrate", *asked, "--epsilon", "1", *theta, "--json")[1])
+    again = command("account", *asked, "--alpha", str(found["alpha"]), "--theta", str(found["theta"]), "--json")
+    assert 0.99 < json.loads(again[1])["epsilon"] == found["epsilon"] <= found["target_epsilon"] == 1
     assert "variance of a cluster's share" in command("calibrate", *asked, "--epsilon", "1", *theta)[1]
 
 
