@@ -19,6 +19,7 @@ os.environ.setdefault("PYTHONSAFEPATH", "1")  # commands are those of the instal
 
 import hypothesis
 import pytest
+from asking import Command
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.experiments import attacked
@@ -55,9 +56,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.fixture
-def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """Run a command in an empty folder; gives (status, standard output, standard error)."""
     monkeypatch.chdir(tmp_path)
 
@@ -70,7 +69,7 @@ def command(
 
 
 @pytest.fixture
-def refused(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+def refused(command: Command) -> Callable[..., str]:
     """Run a command that asks for something wrong: status 2, nothing printed; gives the one line that says what."""
 
     def call(*arguments: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asking import Command, Refused
 from small import sixty
 
 from p2p_labeldp import LabelPrivateClassifier, load_model, plugins
@@ -32,8 +33,6 @@ from p2p_labeldp.scenario import (
     parse_scenario,
 )
 
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 EXAMPLE = Path(__file__).parent / "plugin_example" / "p2p_labeldp_example.py"
 REGISTRIES = (ADVERSARIES, DATA_SETS, MECHANISMS, MODELS, SECTIONS, extensions._ADDED, ATTACKS, plugins._loaded)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from asking import Command
 from recorded import broken, read_trace, write_trace
 from small import sixty
 
@@ -14,8 +14,6 @@ from p2p_labeldp.adversaries.suspects import suspects
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.runs import RunAudit
 from p2p_labeldp.experiments import run
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

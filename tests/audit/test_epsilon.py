@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from asking import Command, Refused
 from scipy import stats
 from small import sixty
 
@@ -166,8 +166,6 @@ def test_without_flips_the_promise_is_infinite_and_kept() -> None:
 # The command.
 
 NUMBERS = ("--cluster-size", "8", "--alpha", "0.2", "--theta", "0.9", "--delta", "0.01", "--trials", "4000")
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 
 @pytest.fixture

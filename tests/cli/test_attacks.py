@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from asking import Refused
 from small import sixty
 
 from p2p_labeldp.experiments.run import run
-
-Refused = Callable[..., str]
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import Command, Refused
 
 from p2p_labeldp.deployment import certificates
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 
 @pytest.fixture

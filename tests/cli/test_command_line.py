@@ -8,19 +8,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from asking import Command, Refused
 from rich.console import Console
 
 import p2p_labeldp
 from p2p_labeldp.cli import app
 from p2p_labeldp.cli.tables import print_facts, print_table
 from p2p_labeldp.scenario import parse_scenario
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 
 def test_help_has_whole_sentences_at_eighty_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

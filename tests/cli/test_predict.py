@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from asking import Command, Refused
 
 from p2p_labeldp.cli import main
 from p2p_labeldp.data import load
 from p2p_labeldp.data.splits import split
 from p2p_labeldp.scenario import Data, load_scenario
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 SCENARIO = """
 [data]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import Command, Refused
 
 from p2p_labeldp.privacy import Parameters, account
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 SMALL = ("--cluster-size", "60", "--alpha", "0.1", "--theta", "0.9", "--delta", "1e-3")
 MIXED = {"exchange": "mixed", "relays": 4}

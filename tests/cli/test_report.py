@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import Command, Refused
 from small import ONE_CLUSTER
 from swept import everything
 
 from p2p_labeldp.reporting import page
 
 SCENARIO = ONE_CLUSTER.replace("users = 80", "users = 40")
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 
 @pytest.fixture

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
+from asking import Command, Refused
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.scenario import load_scenario
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from asking import Command, Refused
 from dask_clusters import local_cluster
 
 from p2p_labeldp.experiments import run
@@ -73,9 +74,7 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
-def test_a_data_set_in_memory_is_split_too(
-    cluster: Any, command: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_a_data_set_in_memory_is_split_too(cluster: Any, command: Command, tmp_path: Path) -> None:
     (tmp_path / "mixed.toml").write_text(MIXED)
     found = []
     for options in ([], ["--dask", cluster.scheduler_address]):
@@ -100,7 +99,7 @@ def test_a_data_set_in_memory_is_split_too(
     ],
 )
 def test_what_cannot_be_split_is_refused_in_a_line(
-    arguments: list[str], words: str, refused: Callable[..., str], tmp_path: Path
+    arguments: list[str], words: str, refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "crowd.toml").write_text(CROWD)
     assert words in refused("run", "--dask", "127.0.0.1:1", *arguments)

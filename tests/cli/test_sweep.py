@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from asking import Command, Refused
 from small import TWENTY_FOUR
 from swept import everything
 
@@ -15,8 +15,6 @@ from p2p_labeldp.cli import main
 from p2p_labeldp.experiments.sweeps import read_sweep, tables, workers
 
 VARY = ("--vary", "mechanism.alpha=.05,.2", "--vary", "learner.correct_flips=true,false")
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -153,7 +151,7 @@ def test_without_pyarrow_it_says_how_to_get_parquet(command: Command, monkeypatc
     ],
 )
 def test_bad_input_is_one_line_and_touches_nothing(
-    swept: Path, arguments: tuple[str, ...], message: str, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    swept: Path, arguments: tuple[str, ...], message: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(swept)
     before = everything(swept)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from asking import Command, Refused
 from small import sixty
 
 from p2p_labeldp.experiments import run
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 
 @pytest.fixture

@@ -7,16 +7,14 @@ import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import Command, Refused
 from processes import PATIENCE, program, until
 from small import TWENTY_FOUR
 
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 WATCH = "p2p-labeldp: watch it at http://127.0.0.1:"
 
 

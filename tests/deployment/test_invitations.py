@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from asking import Command
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -32,7 +32,6 @@ from p2p_labeldp.network.credentials import Credentials
 from p2p_labeldp.network.frames import Ack
 from p2p_labeldp.scenario import parse_scenario, replace
 
-Command = Callable[..., tuple[int, str, str]]
 LATER = datetime.now(UTC) + timedelta(days=8)
 SMALL = parse_scenario(ONE_CLUSTER, overrides=["data.users=40", "data.groups=2"])
 

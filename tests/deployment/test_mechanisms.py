@@ -6,12 +6,12 @@ That each gives the noisy labels, the accuracy and the epsilon of ``run`` stands
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from asking import Refused
 from deployment_model import Model
 from processes import Machine, expected_sha256, fleet
 from small import SIXTY
@@ -23,7 +23,6 @@ from p2p_labeldp.privacy import View, account
 from p2p_labeldp.protocol.messages import Closed, Release, Report, Submit
 from p2p_labeldp.scenario import MECHANISMS, Scenario, parse_scenario, replace
 
-Refused = Callable[..., str]
 PLAIN = SIXTY.partition("[mechanism]")[0]
 TRUSTED = {"shuffle": "shuffler", "cluster_rr": "curator", "centralized": "curator", "rr_with_prior": "curator"}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from asking import Command, Refused
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.compare import (
@@ -29,9 +29,6 @@ from p2p_labeldp.privacy import View
 from p2p_labeldp.reporting.comparison import Panel, caption, curve_label, plot_of
 from p2p_labeldp.reporting.styles import LEAST_CONTRAST, PAPER, contrast, kinds, style_of
 from p2p_labeldp.scenario import MECHANISMS, parse_scenario
-
-Command = Callable[..., tuple[int, str, str]]
-Refused = Callable[..., str]
 
 TEXT = """
 [data]

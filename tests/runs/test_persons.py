@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from asking import Command
 from deployment_model import Model
 from scipy.stats import binom
 from small import PEOPLE, study
@@ -96,9 +96,7 @@ def fifty(tmp_path: Path) -> Path:
     return study(tmp_path, ["who,x,label", *ROWS], PEOPLE + KEYS)
 
 
-def test_a_run_states_what_protects_all_rows_of_a_person(
-    fifty: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_run_states_what_protects_all_rows_of_a_person(fifty: Path, tmp_path: Path, command: Command) -> None:
     words = ["run", str(fifty), "--engine", "vectorized", "--no-report"]
     said = json.loads(command(*words, "--out", "all", "--json")[1])
     assert said["person_rows"] == 3
