@@ -48,7 +48,7 @@ class AuditorPart(Part):
 
     @property
     def waits_for(self) -> str:
-        return "the coordinator to name the hosts" if self.directory is None else "the run to end"
+        return "the coordinator to name the hosts" if self.shares is None else "the run to end"
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         self._heard_at = clock
@@ -58,10 +58,9 @@ class AuditorPart(Part):
         if type(item) is Records:
             self._note(key, name, item)
         elif type(item) is Directory:
-            self.knows(key, item)
+            self.know(item)
             self.say("coordinator", Ready())
         elif type(item) is Finish:
-            self.only(key, "coordinator")
             self._finish()
         else:
             super().hear(key, name, item)
@@ -76,14 +75,14 @@ class AuditorPart(Part):
     def _note(self, key: str, name: str, item: Records) -> None:
         if self._finished:
             raise Refused(Fault.OUT_OF_ORDER, "the trace is written")
-        if self.directory is None:
+        if self.shares is None:
             raise Refused(Fault.OUT_OF_ORDER, "the auditor knows no users yet")
         if not item.records or not 0 <= item.time < math.inf:
             raise Refused(Fault.MALFORMED, "records of nothing, or of no time")
         # What its own users say, and as many refusals as it may trace.
         if key not in SINGLES and self._kept[key] + len(item.records) > 2 * self.costs.most_messages:
             raise Refused(Fault.OUT_OF_ORDER, "more records than its users can have sent")
-        latest = max(0.0, self.now - self.directory.started) + CLOCKS_DIFFER
+        latest = max(0.0, self.now - self.shares.directory.started) + CLOCKS_DIFFER
         kept = []
         for raw in item.records:
             record = bytes(raw)
@@ -101,7 +100,6 @@ class AuditorPart(Part):
 
     def _checked(self, key: str, record: bytes) -> str:
         """The kind of a record, if it is one, and of a message that this peer's roles may have sent."""
-        assert self.directory is not None
         relayed = EXCHANGES[self._scenario.mechanism.exchange].relayed
         largest = MAX_BODY if relayed else MAX_RECORD  # relays pass batches on
         if len(record) > largest and key not in SINGLES:
@@ -111,19 +109,19 @@ class AuditorPart(Part):
                 raise ValueError("not a record")
             sender, receiver, message = msgpack.unpackb(record, raw=False)
             event = Event(0, 0, 0.0, sender, receiver, message[0], tuple(message[1:]))
-            require_shape(event, self.directory.users)
+            require_shape(event, self.dealt.directory.users)
         except Broken as broken:
             raise Refused(Fault.MALFORMED, str(broken)) from None
         except (ValueError, TypeError, IndexError, KeyError, msgpack.exceptions.UnpackException) as error:
             raise Refused(Fault.MALFORMED, type(error).__name__) from None
-        holder = None if self.shares is None else self.shares.by_key.get(key)
+        holder = self.dealt.by_key.get(key)
         mine = sender == SINGLES.get(key) if holder is None else sender == HOST or holder.first <= sender < holder.last
         if not mine:
             raise Refused(Fault.MISDIRECTED, "the sender is not the peer's to speak for")
         return str(event.kind)
 
     def _finish(self) -> None:
-        if self.directory is None:
+        if self.shares is None:
             raise Refused(Fault.OUT_OF_ORDER, "there is no run to finish")
         self._finished = True
         self._write(self._trace())
@@ -131,8 +129,7 @@ class AuditorPart(Part):
         self.say("coordinator", Traced(dict(sorted(self._kinds.items()))))
 
     def _trace(self) -> Iterator[bytes]:
-        directory = self.directory
-        assert directory is not None
+        directory = self.dealt.directory
         yield Auditor().header(
             users=directory.users,
             labels=directory.labels,

@@ -3,7 +3,7 @@
     GATHERING --every host, or the limit--> MEETING --everyone knows everyone--> RUNNING
     --> CLOSING (all that was said has arrived) --> TRACING --> WRITING --> LEAVING
 
-It loads no data: how many users there are it learns from the hosts (``deployment.gathering``), and their features from
+It loads no data: how many users there are it learns from the hosts (``deployment.shares``), and their features from
 the users' hellos. No label reaches it, and no digest of labels either, from which those of a few users could be
 guessed. Where rows are told apart by person it gets a digest of each person's name, so that nobody takes part at two
 hosts; it can recognise those whose names it can guess.
@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.absence import Absence
 from p2p_labeldp.deployment.certified import HostSignatures, SigningKey, encode_certificates
-from p2p_labeldp.deployment.columns import Columns
-from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     Away,
     Begin,
@@ -45,8 +43,8 @@ from p2p_labeldp.deployment.items import (
     Traced,
     Unreached,
     Written,
-    decode_users,
     encode_column,
+    whole_numbers,
 )
 from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.misbehaving import assignments_of, misbehaving_coordinator
@@ -63,7 +61,7 @@ from p2p_labeldp.deployment.phases import (
     Phase,
 )
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of, singles_of
-from p2p_labeldp.deployment.shares import Shares
+from p2p_labeldp.deployment.shares import Columns, Gathering
 from p2p_labeldp.errors import CheckError, RequestError, RunError
 from p2p_labeldp.mechanisms.mixing import Secrets
 from p2p_labeldp.network.frames import MAX_REASON
@@ -95,6 +93,8 @@ LARGEST = np.float32(1e15)
 """Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
 
 
+DUE: dict[Phase, type[Item]] = {MEETING: Ready, CLOSING: Quiet, TRACING: Traced, WRITING: Written}
+"""What those that are awaited say in a phase."""
 COUNTED, COUNTED_A_LINE = 48, 12  # clusters of which the log says how many are done, where it is to
 
 
@@ -154,19 +154,13 @@ class CoordinatorPart(Part):
 
     @property
     def _hosts(self) -> list[Holder]:
-        return self._dealt.hosts
+        return self.dealt.hosts
 
     @property
     def _running(self) -> Coordinator:
         """The role, from when the run begins."""
         assert self.role is not None
         return self.role
-
-    @property
-    def _dealt(self) -> Directory:
-        """Who has which users, once shares are dealt."""
-        assert self.directory is not None
-        return self.directory
 
     @property
     def closed(self) -> int:
@@ -222,7 +216,7 @@ class CoordinatorPart(Part):
         if self.phase == GATHERING:
             return "hosts", len(self._joined), self._scenario.deployment.hosts
         if self.phase == RUNNING:
-            total = self._dealt.users
+            total = self.dealt.directory.users
             return self._running.phase, total - self._running.awaited, total
         return self.phase, 0, 0
 
@@ -261,6 +255,8 @@ class CoordinatorPart(Part):
             assert self._columns is not None
             self._columns.take(key, item)
         elif self._awaits(key, type(item)):
+            if isinstance(item, Traced):
+                self._kinds = item.kinds
             if isinstance(item, Ready) and self.shares is not None and key in self.shares.by_key:
                 here = self.shares.by_key[key]
                 self._person_rows = max(self._person_rows, min(item.person_rows, here.last - here.first))
@@ -273,20 +269,13 @@ class CoordinatorPart(Part):
                 self.log("unreached", host=name, peer=self._name(other))
         elif type(item) is Quiet and self._absence.is_lost(key):
             pass  # it is back, too late to be waited for
-        elif type(item) is Traced and self.phase == TRACING:
-            self.only(key, "auditor")
-            self._kinds = item.kinds
-            self._heard(key)
-        elif type(item) is Written and self.phase == WRITING:
-            self.only(key, "learner")
-            self._heard(key)
         else:
             super().hear(key, name, item)
 
     def _awaits(self, key: str, kind: type[Item]) -> bool:
         """Whether a node's word that it is ready, or done, is due; only the learner may be done before the rounds."""
-        due = (kind, self.phase) in ((Ready, MEETING), (Quiet, CLOSING))
-        return key in self._awaited and (due or (kind, self.phase, key) == (Quiet, RUNNING, "learner"))
+        due = DUE.get(self.phase) is kind or (kind, self.phase, key) == (Quiet, RUNNING, "learner")
+        return due and key in self._awaited
 
     def give_up(self, unreached: Sequence[str]) -> None:
         """Go on without those who stayed away, if that makes sense."""
@@ -361,7 +350,7 @@ class CoordinatorPart(Part):
     def _excuse(self, key: str, item: Stuck) -> None:
         """A host says that some of its users wait for hosts that are away."""
         holder = None if self.shares is None else self.shares.by_key.get(key)
-        users = np.unique(decode_users(item.users))
+        users = np.unique(whole_numbers(item.users))
         if holder is None or len(users) == 0 or users[0] < holder.first or users[-1] >= holder.last:
             raise Refused(Fault.MISDIRECTED, "a host speaks for its own users")
         if self.role is None or self.phase != RUNNING:
@@ -439,15 +428,13 @@ class CoordinatorPart(Part):
         if short := self._shortage(len(hosts), users):
             self._end(CheckError(short))
             return
-        self.directory = Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts)
-        self.costs.directory = self.directory
-        self.shares = Shares(self.directory)
-        self._columns = Columns(users, self.shares)
+        self.know(Directory(self._run_name, self.now, users, schema.features, len(schema.classes), hosts))
+        self._columns = Columns(self.dealt)
         self._go(MEETING)
         everyone = [holder.key for holder in hosts] + self._others
         self._awaited = set(everyone)
         for key in everyone:
-            self.say(key, self.directory)
+            self.say(key, self.dealt.directory)
         self.log("dealt", hosts=len(hosts), users=users)
 
     def _shortage(self, hosts: int, users: int) -> str:
@@ -461,8 +448,7 @@ class CoordinatorPart(Part):
         return ""
 
     def _require_enough(self, users: NDArray[np.int64]) -> None:
-        assert self.shares is not None
-        if short := self._shortage(len(self.shares.holders_of(users)), len(users)):
+        if short := self._shortage(len(self.dealt.holders_of(users)), len(users)):
             raise CheckError(short)
 
     def _note_never_joined(self) -> None:
@@ -492,16 +478,17 @@ class CoordinatorPart(Part):
         if found := self._columns.shared_people():
             self._end(RequestError(found))
             return
-        users, network = self._dealt.users, self._scenario.network
+        directory, network = self.dealt.directory, self._scenario.network
+        users = directory.users
         given = self._columns.clusters if self._scenario.clusters.method == "given" else None
         self._plan = ClusterPlan(self._scenario, users, given)
-        parameters = parameters_of(self._scenario, self._dealt.labels)
+        parameters = parameters_of(self._scenario, directory.labels)
         made: Callable[..., Coordinator] = Coordinator
         if EXCHANGES[parameters.exchange].relayed:
             made = partial(MixingCoordinator, mixing=self._mixing(parameters))
         self.role = made(
             users,
-            self._dealt.features,
+            directory.features,
             self._rounds,
             self._cluster,
             network.hello_limit,
@@ -524,9 +511,8 @@ class CoordinatorPart(Part):
 
     def _mixing(self, parameters: Parameters) -> Mixing:
         """What it needs for the mixed exchange; the hosts are told each other's certificates."""
-        assert self.shares is not None
         assert self._signing is not None
-        signatures = HostSignatures(self._signing, self.shares)
+        signatures = HostSignatures(self._signing, self.dealt)
         for part in encode_certificates([self._joined[holder.key][1].chain for holder in self._hosts]):
             signatures.take(part)
             self._tell_hosts(part)
@@ -542,7 +528,8 @@ class CoordinatorPart(Part):
         return found
 
     def _noise_for(self, sizes: list[int]) -> Noise:
-        resolved = resolve(self._scenario, labels=self._dealt.labels, users=self._dealt.users, sizes=sizes)
+        directory = self.dealt.directory
+        resolved = resolve(self._scenario, labels=directory.labels, users=directory.users, sizes=sizes)
         parameters = resolved.plan.parameters
         if not self._scenario.mechanism.withstand:
             return Noise(parameters.alpha, resolved.delta)

@@ -67,7 +67,7 @@ class IntermediaryPart(Part):
 
     def hear(self, key: str, name: str, item: Item) -> None:
         if type(item) is Directory:
-            self.knows(key, item)
+            self.know(item)
             self._prepare(item)
         else:
             super().hear(key, name, item)

@@ -6,7 +6,7 @@ of shares and hosts here; the messages of the protocol travel inside ``Mail`` an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.protocol.auditor import to_trace
-from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Index, Message, Refused
+from p2p_labeldp.protocol.messages import MAX_FRAME, Fault, Index, Refused
 from p2p_labeldp.protocol.wire import LABELLED, Envelope, decode, features_from_wire, features_to_wire, wide
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
@@ -217,6 +217,17 @@ AnyItem = (
 )  # fmt: skip
 
 
+SAID_BY: dict[type[Item], str] = {
+    **dict.fromkeys(
+        (Declined, Ended, Progress, Away, Directory, Certificates, Begin, Noise, Finish, Facts, Over), "coordinator"
+    ),
+    Traced: "auditor",
+    Result: "learner",
+    Written: "learner",
+}
+"""Who alone may say an item; the others several nodes may."""
+
+
 class _LooseMail(Item, frozen=True, tag="mail"):
     envelopes: list[msgspec.Raw]
 
@@ -234,16 +245,31 @@ def encode_item(item: Item) -> bytes:
 
 def encode_mail(envelopes: Sequence[Envelope]) -> Iterator[bytes]:
     """The bodies of as many items as the messages need, each within a frame."""
+    return _bodies(lambda part: _encoder.encode(("mail", part)), envelopes)
 
-    def encode(part: list[Any]) -> bytes:
-        return _encoder.encode(("mail", part))
 
+def encode_records(time: float, envelopes: Sequence[Envelope]) -> Iterator[bytes]:
+    """The same for what the auditor is told."""
+    return _bodies(lambda part: _trace_encoder.encode(("records", time, part)), envelopes)
+
+
+def _bodies(encode: Callable[[list[Any]], bytes], envelopes: Sequence[Envelope]) -> Iterator[bytes]:
     for start in range(0, len(envelopes), PART):
         part = [
             (each.sender, each.receiver, wide(each.message)) if type(each.message) in LABELLED else each
             for each in envelopes[start : start + PART]
         ]
         yield from _within_frames(encode, part)
+
+
+def _within_frames(encode: Callable[[list[Any]], bytes], part: list[Any]) -> Iterator[bytes]:
+    body = encode(part)
+    if len(body) <= MAX_BODY or len(part) == 1:
+        yield body
+    else:
+        middle = len(part) // 2
+        yield from _within_frames(encode, part[:middle])
+        yield from _within_frames(encode, part[middle:])
 
 
 def encode_examples(first: int, features: NDArray[np.float32]) -> Iterator[Examples]:
@@ -265,45 +291,16 @@ def encode_column(name: Literal["clusters", "missing", "people"], values: NDArra
         yield Column(name, start, values[start : start + COLUMN_PART].astype("<i8").tobytes())
 
 
-def decode_column(part: Column) -> NDArray[np.int64]:
-    """The numbers of one part of a long array, or refuse it."""
-    return decode_users(part.values)
-
-
 def encode_stuck(round_: int, users: Sequence[int]) -> Iterator[Stuck]:
     for start in range(0, len(users), COLUMN_PART):
         yield Stuck(round_, np.array(users[start : start + COLUMN_PART], dtype="<i8").tobytes())
 
 
-def decode_users(values: bytes) -> NDArray[np.int64]:
-    """Whole numbers, or refuse them."""
+def whole_numbers(values: bytes) -> NDArray[np.int64]:
+    """Those of a column, or ids of users; or refuse them."""
     if len(values) % 8:
         raise Refused(Fault.MALFORMED, "whole numbers take 8 bytes each")
     return np.frombuffer(values, dtype="<i8").astype(np.int64)
-
-
-def encode_records(time: float, records: Sequence[tuple[int, int, Message]]) -> Iterator[bytes]:
-    """The same for what the auditor is told."""
-
-    def encode(part: list[Any]) -> bytes:
-        return _trace_encoder.encode(("records", time, part))
-
-    for start in range(0, len(records), PART):
-        part = [
-            (each[0], each[1], wide(each[2])) if type(each[2]) in LABELLED else each
-            for each in records[start : start + PART]
-        ]
-        yield from _within_frames(encode, part)
-
-
-def _within_frames(encode: Any, part: list[Any]) -> Iterator[bytes]:
-    body = encode(part)
-    if len(body) <= MAX_BODY or len(part) == 1:
-        yield body
-    else:
-        middle = len(part) // 2
-        yield from _within_frames(encode, part[:middle])
-        yield from _within_frames(encode, part[middle:])
 
 
 def decode_item(body: bytes) -> Item:

@@ -25,8 +25,8 @@ from p2p_labeldp.deployment.items import (
     Ready,
     Wanted,
     Written,
-    decode_column,
     encode_result,
+    whole_numbers,
 )
 from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.parts import Part
@@ -124,17 +124,15 @@ class LearnerPart(Part):
 
     def hear(self, key: str, name: str, item: Item) -> None:
         if type(item) is Directory:
-            self.knows(key, item)
+            self.know(item)
             self._prepare(item)
-        elif type(item) is Column:
-            self.only(key, "coordinator")
-            self._columns[item.name].append(decode_column(item))
+        elif type(item) is Column and key == "coordinator":
+            self._columns[item.name].append(whole_numbers(item.values))
         elif type(item) is Examples:
             self._take_examples(key, item)
         elif type(item) is Wanted:
             self._note_wish(key)
         elif type(item) is Facts:
-            self.only(key, "coordinator")
             self._finish(item)
         else:
             super().hear(key, name, item)
@@ -212,14 +210,15 @@ class LearnerPart(Part):
         self.asked.append(key)
 
     def _finish(self, facts: Facts) -> None:
-        if self._role is None or self.directory is None:
+        if self._role is None:
             raise Refused(Fault.OUT_OF_ORDER, "there is no run to finish")
+        directory = self.dealt.directory
         clusters = np.concatenate([np.empty(0, dtype=np.int64), *self._columns["clusters"]])
         missing = {user for part in self._columns["missing"] for user in part.tolist()}
         for round_ in range(self._role.rounds):
             missing.update(self._role.lost(round_))
-        if len(clusters) != self.directory.users:
-            raise RunError(f"the coordinator tells clusters of {len(clusters)} users, of {self.directory.users}")
+        if len(clusters) != directory.users:
+            raise RunError(f"the coordinator tells clusters of {len(clusters)} users, of {directory.users}")
         self._written = True
         rounds = [self._role.reports(round_) for round_ in range(self._role.rounds)]
         self.withheld = sorted({*facts.withheld, *self._held_back(clusters, rounds[0][0])})
@@ -237,7 +236,7 @@ class LearnerPart(Part):
             prior=self._role.prior,
         )
         assert self._known is not None
-        left = self._write(outcome, facts, self.directory, max(0.0, self.now - self._begun), self._known)
+        left = self._write(outcome, facts, directory, max(0.0, self.now - self._begun), self._known)
         self._known = None
         self.log("written", run=self.run)
         if self.withheld:
@@ -251,8 +250,7 @@ class LearnerPart(Part):
         """Clusters that a shuffler passed nothing of, though an epsilon was asked for and they are large enough."""
         if gatherer_of(self._scenario) != "shuffler" or self._scenario.mechanism.epsilon == 0:
             return []
-        assert self.directory is not None
-        smallest = parameters_of(self._scenario, self.directory.labels).minimum_size
+        smallest = parameters_of(self._scenario, self.dealt.directory.labels).minimum_size
         sizes = np.bincount(clusters[clusters >= 0])
         came = np.bincount(clusters[reported], minlength=len(sizes))
         return np.flatnonzero((sizes >= max(1, smallest)) & (came == 0)).tolist()

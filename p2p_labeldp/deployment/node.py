@@ -434,7 +434,7 @@ class Node:
             self._last_seen = now
         limit = 2 * self.scenario.deployment.away_limit
         refused = self._transport.refusals.get("coordinator")
-        if self._patient and self._part.directory is None:
+        if self._patient and self._part.shares is None:
             self._wait_for_next(refused, now)
             refused = None
         if refused is not None and refused.code == Parting.JOURNAL:

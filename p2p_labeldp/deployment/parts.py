@@ -18,6 +18,7 @@ from typing import Any, Literal
 from p2p_labeldp.deployment.costs import Costs
 from p2p_labeldp.deployment.items import (
     PART,
+    SAID_BY,
     Directory,
     Ended,
     Item,
@@ -67,7 +68,6 @@ class Part:
         self._scenario = scenario
         self._rounds = rounds_of(scenario)
         self.shares: Shares | None = None
-        self.directory: Directory | None = None
         self.costs = Costs(scenario, log)
         self.over = False
         """Everyone may go, this node too."""
@@ -89,7 +89,7 @@ class Part:
         self._progress: tuple[str, int, int] | None = None
         self._said: list[tuple[str, int, bytes]] = []
         self._mail: dict[str, list[Envelope]] = {}
-        self._records: list[tuple[int, int, Message]] = []
+        self._records: list[Envelope] = []
         self._local: deque[Envelope] = deque()
         self._peer = ("", "")  # key and name of whoever is being listened to
         self._size = 0  # bytes of what it says: of an item, or of a message on average
@@ -110,14 +110,20 @@ class Part:
         raise AssertionError("only user hosts join")
 
     @property
+    def dealt(self) -> Shares:
+        """Who has which users, once shares are dealt."""
+        assert self.shares is not None
+        return self.shares
+
+    @property
     def run(self) -> str:
         """The run's name; empty until it is known."""
-        return "" if self.directory is None else self.directory.run
+        return "" if self.shares is None else self.shares.directory.run
 
     @property
     def state(self) -> Literal["waiting", "working", "over"]:
         """Whether the run has begun, as far as this node knows."""
-        return "over" if self.over else "waiting" if self.directory is None else "working"
+        return "over" if self.over else "waiting" if self.shares is None else "working"
 
     @property
     def closed(self) -> int:
@@ -146,11 +152,10 @@ class Part:
     @property
     def shown(self) -> dict[str, Any]:
         """What anyone may read of this node while it runs: nothing in it depends on a label or a coin."""
-        directory = self.directory
         return {
             "state": self.state,
-            "users": 0 if directory is None else directory.users,
-            "hosts": 0 if directory is None else len(directory.hosts),
+            "users": 0 if self.shares is None else self.shares.directory.users,
+            "hosts": 0 if self.shares is None else len(self.shares.hosts),
             "rounds_closed": self.closed,
             "run": self.run,
             "waits_for": self.waits_for,
@@ -191,6 +196,8 @@ class Part:
             self._deliver(key, (found for found in salvage(body) if isinstance(found, Envelope)))
         else:
             try:
+                if SAID_BY.get(type(item), key) != key:
+                    raise Refused(Fault.MISDIRECTED, f"only the {SAID_BY[type(item)]} may say this")
                 if type(item) is not Mail:
                     self.hear(key, name, item)
                 elif item.envelopes:
@@ -226,13 +233,10 @@ class Part:
     def hear(self, key: str, name: str, item: Item) -> None:
         """Act on a word between nodes, or raise Refused."""
         if type(item) is Progress:
-            self.only(key, "coordinator")
             self._progress = item.phase, item.done, item.total
         elif type(item) is Over:
-            self.only(key, "coordinator")
             self.over = True
         elif type(item) is Ended:
-            self.only(key, "coordinator")
             self.ended = True
             kind = {1: CheckError, 2: RequestError, 3: RunError}[item.status]
             raise kind(f"the coordinator ended the run: {item.reason}")
@@ -265,10 +269,10 @@ class Part:
 
     def send(self, sender: int, receiver: int, message: Any) -> None:
         """A message of a role: traced, and put into the mail or, for someone here, into the queue."""
-        self._records.append((sender, receiver, message))
+        envelope = Envelope(sender, receiver, message)
+        self._records.append(envelope)
         if receiver == AUDITOR:
             return  # who sees it in the trace
-        envelope = Envelope(sender, receiver, message)
         for key in self.keys_for(receiver, message):
             if key == self.key:
                 self._local.append(envelope)
@@ -286,25 +290,18 @@ class Part:
 
     def trace(self, receiver: int, refusal: Refusal) -> None:
         if self.costs.trace():
-            self._records.append((receiver, AUDITOR, refusal))
+            self._records.append(Envelope(receiver, AUDITOR, refusal))
 
     def reject(self, kind: str, refused: Refused) -> None:
         """Log that something which is no message was refused."""
         if self.costs.refuse(*self._peer, self._size):
             self.costs.log(*self._peer, peer=self._peer[1], kind=kind, fault=refused.fault)
 
-    def knows(self, key: str, directory: Directory) -> None:
-        """Take the directory from the coordinator."""
-        self.only(key, "coordinator")
-        if self.directory is not None:
+    def know(self, directory: Directory) -> None:
+        """Take the coordinator's word on who speaks for which users."""
+        if self.shares is not None:
             raise Refused(Fault.DUPLICATE, "the directory is known")
-        self.shares = Shares(directory)
-        self.directory = self.costs.directory = directory
-
-    @staticmethod
-    def only(key: str, allowed: str) -> None:
-        if key != allowed:
-            raise Refused(Fault.MISDIRECTED, f"only the {allowed} may say this")
+        self.shares, self.costs.directory = Shares(directory), directory
 
     # Inner workings.
 
@@ -354,8 +351,8 @@ class Part:
         for key in keys:
             self._seal(key)
         records, self._records = self._records, []
-        told = 0.0 if self.directory is None else max(0.0, self.now - self.directory.started)
-        self._record(told, records)
+        told = 0.0 if self.shares is None else max(0.0, self.now - self.shares.directory.started)
+        self._said += [("auditor", self.clock, body) for body in encode_records(told, records)]
 
     def _seal(self, key: str) -> None:
         envelopes = self._mail.pop(key, None)
@@ -366,6 +363,3 @@ class Part:
         """What an item carries. A clock counts the items that a node took, and these tell who asked whom: the learner
         is told the end of the epoch instead, which is ahead of them all and tells the round alone."""
         return (self.closed + 1) * EPOCH - 1 if key == "learner" else self.clock
-
-    def _record(self, time: float, records: list[tuple[int, int, Message]]) -> None:
-        self._said += [("auditor", self.clock, body) for body in encode_records(time, records)]

@@ -132,7 +132,7 @@ class UsersPart(Part):
 
     @property
     def waits_for(self) -> str:
-        if self.directory is None:
+        if self.shares is None:
             return "the coordinator to hand out shares"
         if not self._begun:
             return "the coordinator to begin"
@@ -175,35 +175,28 @@ class UsersPart(Part):
 
     def hear(self, key: str, name: str, item: Item) -> None:
         if type(item) is Directory:
-            self.knows(key, item)
+            self.know(item)
             self._take_share()
         elif type(item) is Declined:
-            self.only(key, "coordinator")
             raise RunError(f"the coordinator gives this host no share: {item.reason}")
         elif type(item) is Begin:
-            self.only(key, "coordinator")
             self._begin()
         elif type(item) is Certificates:
-            self.only(key, "coordinator")
             if self._signatures is None or self._begun:
                 raise Refused(Fault.OUT_OF_ORDER, "nobody asked for certificates now")
             self._signatures.take(item)
         elif type(item) is Noise:
-            self.only(key, "coordinator")
-            if self.host is None or self.directory is None:
+            if self.host is None:
                 raise Refused(Fault.OUT_OF_ORDER, "nobody asked for noise now")
-            self.host.parameters = self._noise.take(item, self.directory.users)
+            self.host.parameters = self._noise.take(item, self.dealt.directory.users)
         elif type(item) is Result:
-            self.only(key, "learner")
             self._delivery.take(item)
             if not self._delivery.due:
                 self.log("written", run=self.run)
                 self.over = self._dismissed
         elif type(item) is Away:
-            self.only(key, "coordinator")
             self._away = frozenset(item.keys)
         elif type(item) is Over:
-            self.only(key, "coordinator")
             self._dismissed, self.over = True, not self._delivery.due
             self._write_pool()
         else:
@@ -241,9 +234,8 @@ class UsersPart(Part):
     def _hosts_of(self, cluster: int) -> list[str]:
         """The hosts of a cluster's users, this one among them."""
         assert self.host is not None
-        assert self.shares is not None
         if cluster not in self._clustered:
-            holders = map(self.shares.holder_of, self.host.rosters.get(cluster, ()))
+            holders = map(self.dealt.holder_of, self.host.rosters.get(cluster, ()))
             self._clustered[cluster] = list(dict.fromkeys(holder.key for holder in holders if holder is not None))
         return self._clustered[cluster]
 
@@ -279,8 +271,7 @@ class UsersPart(Part):
 
     def _note_stuck(self, user: int, asked: int, round_: int) -> None:
         """Nobody need wait for a user who has asked somebody that is away; an answer in time counts all the same."""
-        assert self.shares is not None
-        holder = self.shares.holder_of(asked)
+        holder = self.dealt.holder_of(asked)
         if holder is not None and holder.key in self._gone:
             self._stuck.setdefault(round_, {})[user] = None
             self._tell_if_all(round_)
@@ -315,17 +306,16 @@ class UsersPart(Part):
             super().send(user, receiver, message)
 
     def _take_share(self) -> None:
-        assert self.shares is not None
-        assert self.directory is not None
+        directory = self.dealt.directory
         rows, schema = self._rows, self._scenario.data.schema
         assert rows is not None
         assert rows.labels is not None
-        mine = self.shares.by_key.get(self.key)
+        mine = self.dealt.by_key.get(self.key)
         if mine is None:
             raise RunError("the coordinator has dealt the shares without this host; it came too late")
         if mine.last - mine.first != self._count:
             raise RunError(f"the coordinator counts {mine.last - mine.first} users of this host, not {self._count}")
-        if (self.directory.features, self.directory.labels) != (schema.features, len(schema.classes)):
+        if (directory.features, directory.labels) != (schema.features, len(schema.classes)):
             raise RunError("the coordinator's features and labels are not those of the schema")
         self._first = mine.first
         labels = enumerate(rows.labels.tolist(), mine.first)
@@ -336,9 +326,9 @@ class UsersPart(Part):
             from p2p_labeldp.protocol.onions import Onions  # a host that needs none of it stays small
 
             assert self._signing is not None
-            self._signatures = HostSignatures(self._signing, self.shares)
+            self._signatures = HostSignatures(self._signing, self.dealt)
             host = MixingHost(self._parameters, self._coins, mine.first, mine.last, Onions(), self._signatures)
-            host.run = self.directory.run
+            host.run = directory.run
             self.host, self.users = host, [Depositor(user, label, host) for user, label in labels]
             host.member = self._member
         else:
@@ -347,13 +337,13 @@ class UsersPart(Part):
         if self._scenario.adversaries:
             self._misbehave(rows)
         self.host.defend(self._scenario.defences, self._scenario.clusters)
-        self.log("share", first=mine.first, last=mine.last, hosts=len(self.shares.hosts))
+        self.log("share", first=mine.first, last=mine.last, hosts=len(directory.hosts))
         if self._scenario.clusters.method == "given":
             assert rows.clusters is not None
             for part in encode_column("clusters", rows.clusters):
                 self.say("coordinator", part)
         if rows.persons:
-            for part in encode_column("people", _digests(rows.persons, self.directory.run)):
+            for part in encode_column("people", _digests(rows.persons, directory.run)):
                 self.say("coordinator", part)
         self.say("coordinator", Ready(rows.person_rows))
         self._rows = None
@@ -368,8 +358,7 @@ class UsersPart(Part):
         from p2p_labeldp.deployment.misbehaving import Pool, assignments_of, misbehaving_users, shown_to
 
         assert self.host is not None
-        assert self.directory is not None
-        found = assignments_of(self._scenario, self.directory.users)
+        found = assignments_of(self._scenario, self.dealt.directory.users)
         self.users = misbehaving_users(self._scenario, found, self.users, self.host, rows.features, rows.claims)
         self._pool = Pool.of(found, self.users)
         self._shown_to = shown_to(self.users)
@@ -403,8 +392,7 @@ class UsersPart(Part):
 
     def _dial_members(self, members: NDArray[np.int64]) -> None:
         """As few connections as the clusters need: with the hosts whose users share one with this host's."""
-        assert self.shares is not None
-        for holder in self.shares.holders_of(members):
+        for holder in self.dealt.holders_of(members):
             if holder.key != self.key:
                 self.dials[holder.key] = holder.address
 

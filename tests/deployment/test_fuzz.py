@@ -21,7 +21,6 @@ from mutations import Mutations, pack
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment import costs
-from p2p_labeldp.deployment.gathering import MOST_USERS
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
     Column,
@@ -40,6 +39,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.deployment.roles import SINGLES
+from p2p_labeldp.deployment.shares import MOST_USERS
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.network import frames
 from p2p_labeldp.network.frames import FrameReader

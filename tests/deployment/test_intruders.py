@@ -65,6 +65,7 @@ from p2p_labeldp.protocol.messages import (
     Roster,
     Round,
 )
+from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import parse_scenario, replace
 
 SMALL = parse_scenario(THREE_CLUSTERS)
@@ -379,9 +380,9 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
 
         await held.inject(
             "auditor",
-            *encode_records(0.0, [(theirs, LEARNER, Report(0, 1)), (COORDINATOR, mine, Goodbye(True))]),
-            *encode_records(1e300, [(theirs, -3, Refusal(mine, "done", Fault.DUPLICATE, "x"))]),
-            *encode_records(float("nan"), [(mine, LEARNER, Report(0, 1))]),
+            *encode_records(0.0, [Envelope(theirs, LEARNER, Report(0, 1)), Envelope(COORDINATOR, mine, Goodbye(True))]),
+            *encode_records(1e300, [Envelope(theirs, -3, Refusal(mine, "done", Fault.DUPLICATE, "x"))]),
+            *encode_records(float("nan"), [Envelope(mine, LEARNER, Report(0, 1))]),
             Finish([]),
             Directory("another", 0.0, 40, 2, 2, []),
             Over(),

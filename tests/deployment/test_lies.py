@@ -17,7 +17,6 @@ from deployment_model import Model
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment.costs import MOST_REFUSED
-from p2p_labeldp.deployment.gathering import Gathering
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
     Column,
@@ -36,6 +35,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.journal import TAKEN, Entry
 from p2p_labeldp.deployment.parts import MAX_CLOCK, Part
+from p2p_labeldp.deployment.shares import Gathering
 from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.run import run
@@ -387,7 +387,7 @@ def test_the_trace_has_an_end_and_a_time_for_everything() -> None:
     model = Model(SMALL, 3)
     model.until("clustered")
     mine = model.parts["coordinator"].shares.by_key[LIAR].first  # type: ignore[union-attr]
-    record = (mine, LEARNER, Report(0, 1))
+    record = Envelope(mine, LEARNER, Report(0, 1))
     for time in (float("inf"), float("nan"), -1.0):
         say(model, "auditor", *encode_records(time, [record]))
     assert len(refused(model, "auditor", kind="records", fault="malformed")) == 3

@@ -208,7 +208,7 @@ def seconds_between_two_clocks(patch: pytest.MonkeyPatch) -> None:
     finish = LearnerPart._finish
 
     def by_another_clock(self: LearnerPart, facts: Any) -> None:
-        write, directory = self._write, self.directory
+        write, directory = self._write, self.dealt.directory
         assert directory is not None
         between = self.now - directory.started
         self._write = lambda outcome, facts, directory, _, known: write(outcome, facts, directory, between, known)

@@ -247,8 +247,7 @@ class Watch:
         """Whether a user of this machine was set up to answer as she likes."""
         node = self.shadows[name].node
         assert node is not None
-        assert node._part.directory is not None
-        found = assignments_of(self._scenarios[name], node._part.directory.users)
+        found = assignments_of(self._scenarios[name], node._part.dealt.directory.users)
         return any(user in each.members for each in found if each.entry.name in FICKLE)
 
     def _look_at_reports(self, name: str, item: Item, messages: list[tuple[int, Any]]) -> None:
