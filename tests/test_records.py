@@ -23,7 +23,6 @@ from p2p_labeldp.audit.sight import SEEN_IN, SIGHT
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.deployment import disturbing
-from p2p_labeldp.deployment.roles import SINGLES
 from p2p_labeldp.engines.actors import _HOLDERS
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.compare import AS_PRINTED
@@ -37,7 +36,7 @@ from p2p_labeldp.network.faults import Delivered
 from p2p_labeldp.privacy import MIXED_VIEWS, RECORDS, VIEWS, Exchange, Parameters, View, account, sees, views_of
 from p2p_labeldp.privacy.account import COMES_TO
 from p2p_labeldp.privacy.guarantee import Method
-from p2p_labeldp.protocol.messages import BY_KIND, HOST, KINDS, PARTIES, VERSION, Fault
+from p2p_labeldp.protocol.messages import BY_KIND, KINDS, PARTIES, VERSION, Fault
 from p2p_labeldp.reporting import curves, styles, words
 from p2p_labeldp.runs.execute import RUNS
 from p2p_labeldp.runs.stated import METHODS
@@ -136,7 +135,6 @@ def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol(
     assert {plan_of(kind).holder for kind in MECHANISMS} == set(Holder)
     assert {holder.value for holder in Holder} - {"peers"} <= PARTIES.keys()
     assert_complete(_HOLDERS, Holder)
-    assert PARTIES == SINGLES | {"host": HOST}
 
 
 # Views

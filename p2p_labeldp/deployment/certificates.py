@@ -38,13 +38,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from p2p_labeldp.deployment import disk
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.network.credentials import require_private
+from p2p_labeldp.network.credentials import ROLES, require_private, role_and_name
 
-USUAL_ROLES = ("coordinator", "learner", "auditor")
 FURTHER_ROLES = ("curator", "shuffler")  # of some mechanisms
-SINGLE_ROLES = (*USUAL_ROLES, *FURTHER_ROLES)
-ROLES = (*SINGLE_ROLES, "users")
+SINGLE_ROLES = tuple(role for role in ROLES if role != "users")
+USUAL_ROLES = tuple(role for role in SINGLE_ROLES if role not in FURTHER_ROLES)
 ROOT_NAME = "p2p-labeldp authority"
 ENROLMENT_NAME = "p2p-labeldp enrolment"
 MOST_HOSTS = 10_000
@@ -53,7 +53,6 @@ MOST_DAYS = 3650
 CA, CERT, KEY, NEXT_KEY = "ca.pem", "cert.pem", "key.pem", "key.pem.new"
 TOKEN, SECRET = "token", "secret"  # of an invitation, and what makes them
 HOSTS = "hosts.txt"  # the names of all hosts that were given a certificate or an invitation
-_IDENTITY = re.compile(rf"urn:p2p-labeldp:({'|'.join(ROLES)}):([a-z0-9-]{{1,64}})")
 _HOST_FOLDER = re.compile(r"users-([1-9][0-9]{0,4})")
 CLOCKS_DIFFER = timedelta(hours=1)
 """How far a new certificate is dated back: a node whose clock is slow must accept it too."""
@@ -135,7 +134,7 @@ def _fill(folder: Path, hosts: int, days: int, now: datetime, roles: Sequence[st
     key, certificate = _issue_authority(root, days, now)
     make_folder(folder / "enrolment", {CA: ca, CERT: certificate, KEY: key, SECRET: secrets.token_urlsafe(32).encode()})
     names = [f"users-{number}" for number in range(1, hosts + 1)]
-    replace_file(folder / HOSTS, "".join(f"{name}\n" for name in names).encode())
+    disk.replace_file(folder / HOSTS, [f"{name}\n".encode() for name in names])
     for name in (*USUAL_ROLES, *sorted(set(roles)), *names):
         key, certificate = _issue_node(root, name, days, now)
         make_folder(folder / name, {CA: ca, CERT: certificate, KEY: key})
@@ -200,12 +199,10 @@ def identity(certificate: x509.Certificate) -> tuple[str, str]:
     """The role and name that a certificate is for; ValueError if it does not say."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        found = [_IDENTITY.fullmatch(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     except (x509.ExtensionNotFound, x509.DuplicateExtension):
-        found = []
-    if len(found) != 1 or found[0] is None:
-        raise ValueError("the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
-    return found[0][1], found[0][2]
+        uris = []
+    return role_and_name(uris)
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -373,28 +370,12 @@ def load_key(file: Path) -> ec.EllipticCurvePrivateKey:
 def make_folder(folder: Path, files: dict[str, bytes]) -> None:
     folder.mkdir(mode=0o700)
     for name, content in files.items():
-        _create(folder / name, content)
+        disk.create(folder / name, [content], lasting=False)
 
 
 def _replace_pair(node: Path, key: bytes, chain: bytes) -> None:
     settle(node)
     (node / NEXT_KEY).unlink(missing_ok=True)
-    _create(node / NEXT_KEY, key, lasting=True)
-    replace_file(node / CERT, chain)
+    disk.create(node / NEXT_KEY, [key])
+    disk.replace_file(node / CERT, [chain])
     settle(node)
-
-
-def replace_file(file: Path, content: bytes) -> None:
-    new = file.with_name(file.name + ".new")
-    new.unlink(missing_ok=True)
-    _create(new, content, lasting=True)
-    new.replace(file)
-
-
-def _create(file: Path, content: bytes, lasting: bool = False) -> None:
-    """A new file, its owner's alone from the start; ``lasting`` ones survive a power cut."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-        opened.write(content)
-        if lasting:
-            opened.flush()
-            os.fsync(opened.fileno())

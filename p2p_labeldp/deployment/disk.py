@@ -17,6 +17,25 @@ from p2p_labeldp.network.credentials import require_private
 from p2p_labeldp.systems import lock, make_last
 
 
+def create(path: Path, parts: Iterable[bytes], lasting: bool = True) -> None:
+    """A new file, its owner's alone from the moment it exists; one that is ``lasting`` survives a loss of power."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        for part in parts:
+            file.write(part)
+        if lasting:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Put a file that is there as a whole and lasts, or not at all, in the place of what was there before."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.unlink(missing_ok=True)
+    create(temporary, parts)
+    temporary.replace(path)
+    _sync(path.parent)
+
+
 class LogFile(Protocol):
     """A file that only grows."""
 
@@ -83,15 +102,7 @@ class RealDisk:
 
     def write(self, path: Path, parts: Iterable[bytes]) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}")
-        temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync(path.parent)
+        replace_file(path, parts)
 
     def erase(self, path: Path) -> None:
         try:

@@ -28,17 +28,16 @@ from cryptography import x509
 from p2p_labeldp.deployment.certificates import (
     CA,
     HOSTS,
-    ROLES,
     SECRET,
     TOKEN,
     check_days,
     make_folder,
-    replace_file,
     whole_seconds,
 )
+from p2p_labeldp.deployment.disk import replace_file
 from p2p_labeldp.deployment.signing import HOST_DAYS, key_digest, requested_key, sign_request
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.network.credentials import require_private
+from p2p_labeldp.network.credentials import ROLES, require_private
 
 REGISTER = "register"
 TOKEN_DAYS = 7
@@ -93,7 +92,7 @@ def invite(folder: Path, site: str, days: int = TOKEN_DAYS, certificate_days: in
         make_folder(place, {CA: ca, TOKEN: f"{said}.{_digest(secret, said)}\n".encode()})
         listed = (folder / HOSTS).read_text(encoding="ascii").split() if (folder / HOSTS).exists() else []
         if site not in listed:
-            replace_file(folder / HOSTS, "".join(f"{name}\n" for name in (*listed, site)).encode())
+            replace_file(folder / HOSTS, [f"{name}\n".encode() for name in (*listed, site)])
     except OSError as error:
         raise RequestError(f"{error.filename or place}: cannot be written: {error.strerror}") from None
     return place
@@ -134,7 +133,7 @@ class Register:
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             probe = self._folder / f".{os.getpid()}"
-            replace_file(probe, b"")
+            replace_file(probe, [b""])
             probe.unlink()
         except OSError as error:
             raise RequestError(f"--authority {self._authority}: cannot be written: {error.strerror}") from None
@@ -156,7 +155,7 @@ class Register:
             if entry.state == "approved":
                 chain = sign_request(self._authority, request, entry.site, invitation.days).decode()
                 entry = msgspec.structs.replace(entry, state="enrolled", chain=chain)
-                replace_file(file, msgspec.json.encode(entry))
+                replace_file(file, [msgspec.json.encode(entry)])
         except OSError as error:
             raise RunError(f"{file}: {error.strerror}") from None
         return entry.chain.encode()
@@ -165,7 +164,7 @@ class Register:
     def _claim(file: Path, entry: Entry) -> bool:
         """Whether this is the first to use an invitation; whole or not at all, whoever else tries."""
         mine = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-        replace_file(mine, msgspec.json.encode(entry))
+        replace_file(mine, [msgspec.json.encode(entry)])
         try:
             os.link(mine, file)
         except FileExistsError:
@@ -197,7 +196,7 @@ class Register:
         decided = msgspec.structs.replace(chosen[0], state="approved" if approved else "denied")
         for file in self._folder.iterdir():
             if not file.name.startswith(".") and _read(file) == chosen[0]:
-                replace_file(file, msgspec.json.encode(decided))
+                replace_file(file, [msgspec.json.encode(decided)])
         return decided
 
 

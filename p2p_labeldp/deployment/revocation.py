@@ -20,9 +20,9 @@ from p2p_labeldp.deployment.certificates import (
     certificate_of,
     load_authority,
     node_folders,
-    replace_file,
     whole_seconds,
 )
+from p2p_labeldp.deployment.disk import replace_file
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.credentials import REVOKED
 
@@ -50,7 +50,7 @@ def revoke(folder: Path, who: str, now: datetime | None = None) -> int:
     try:
         for place in (folder, folder / "enrolment", *nodes):
             if place.is_dir():
-                replace_file(place / REVOKED, content)
+                replace_file(place / REVOKED, [content])
     except OSError as error:
         raise RequestError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     return serial

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import mechanism_of
-from p2p_labeldp.protocol.messages import AUDITOR, COORDINATOR, CURATOR, LEARNER, SHUFFLER
+from p2p_labeldp.protocol.messages import HOST, PARTIES
 from p2p_labeldp.scenario import EXCHANGES, Scenario
 from p2p_labeldp.scenario.extensions import added
 
-SINGLES = {
-    "coordinator": COORDINATOR,
-    "learner": LEARNER,
-    "auditor": AUDITOR,
-    "curator": CURATOR,
-    "shuffler": SHUFFLER,
-}
+SINGLES = {name: address for name, address in PARTIES.items() if address != HOST}
 """Roles of which a deployment has one at most, and their addresses."""
 SINGLE_AT = {address: (name,) for name, address in SINGLES.items()}
 """Who carries an address that is no user's: one node, or nobody."""
@@ -37,7 +31,7 @@ def require_deployable(scenario: Scenario) -> None:
 def gatherer_of(scenario: Scenario) -> str:
     """The role that gathers users' labels: the learner's, or that of a curator or a shuffler before it."""
     holder = mechanism_of(scenario.mechanism.kind).holder.value
-    return holder if holder in ("curator", "shuffler") else "learner"
+    return holder if holder in SINGLES else "learner"
 
 
 def singles_of(scenario: Scenario) -> list[str]:

@@ -28,12 +28,12 @@ from p2p_labeldp.deployment.certificates import (
     load_key,
     new_key,
     pem,
-    replace_file,
     settle,
     signed,
     uri_of,
     whole_seconds,
 )
+from p2p_labeldp.deployment.disk import replace_file
 from p2p_labeldp.errors import RequestError, RunError
 
 MOST_REQUEST_BYTES = 16 * 1024
@@ -47,7 +47,7 @@ def make_request(folder: Path) -> bytes:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (folder / KEY).exists():
-            replace_file(folder / KEY, key_pem(new_key()))
+            replace_file(folder / KEY, [key_pem(new_key())])
     except OSError as error:
         raise RequestError(f"{folder}: cannot be written: {error.strerror}") from None
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "users")])
@@ -121,8 +121,8 @@ def store_certificate(folder: Path, chain_pem: bytes, ca_pem: bytes) -> None:
         except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):  # all the same to the host
             raise ValueError("the certificate does not lead to the root in ca.pem") from None
     try:
-        replace_file(folder / CA, ca_pem)
-        replace_file(folder / CERT, chain_pem)  # last: a folder with a certificate is complete
+        replace_file(folder / CA, [ca_pem])
+        replace_file(folder / CERT, [chain_pem])  # last: a folder with a certificate is complete
     except OSError as error:
         raise RequestError(f"{folder}: cannot be written: {error.strerror}") from None
 

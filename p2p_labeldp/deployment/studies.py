@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from p2p_labeldp.deployment.certificates import replace_file
+from p2p_labeldp.deployment.disk import replace_file
 from p2p_labeldp.deployment.outputs import RUN
 from p2p_labeldp.errors import RequestError
 
@@ -38,7 +38,7 @@ def place_of(place: Path | None, number: int) -> Path | None:
 
 
 def note_over(state: Path) -> None:
-    replace_file(state / OVER, b"")
+    replace_file(state / OVER, [b""])
 
 
 def start_next(state: Path) -> int:
@@ -51,7 +51,7 @@ def start_next(state: Path) -> int:
     if begun:
         raise RequestError(f"{state}: study {begun[0]} is not over yet")
     try:
-        replace_file(state / _start(number), b"")
+        replace_file(state / _start(number), [b""])
     except OSError as error:
         raise RequestError(f"{state}: cannot be written: {error.strerror}") from None
     return number

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.network.words import why
-from p2p_labeldp.protocol.messages import Fault, Refused
+from p2p_labeldp.protocol.messages import HOST, PARTIES, Fault, Refused
 
 REVOKED = "revoked.pem"
-_IDENTITY = re.compile(r"urn:p2p-labeldp:(coordinator|learner|auditor|curator|shuffler|users):([a-z0-9-]{1,64})")
+ROLES = (*(name for name, address in PARTIES.items() if address != HOST), "users")
+_IDENTITY = re.compile(rf"urn:p2p-labeldp:({'|'.join(ROLES)}):([a-z0-9-]{{1,64}})")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,14 @@ class Identity:
         return self.fingerprint if self.role == "users" else self.role
 
 
+def role_and_name(uris: Sequence[str]) -> tuple[str, str]:
+    """Whom a certificate with these URIs is for; ValueError if they do not say."""
+    found = _IDENTITY.fullmatch(uris[0]) if len(uris) == 1 else None
+    if found is None:
+        raise ValueError("the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
+    return found[1], found[2]
+
+
 def identity_of(connection: ssl.SSLObject) -> Identity:
     """Who is at the other end, from a certificate that has been verified.
 
@@ -49,16 +59,17 @@ def identity_of(connection: ssl.SSLObject) -> Identity:
     if not certificate or not encoded:
         raise Refused(Fault.MALFORMED, "no certificate was shown")
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-    found = _IDENTITY.fullmatch(names[0]) if len(names) == 1 else None
-    if found is None:
-        raise Refused(Fault.MALFORMED, "the certificate does not say who it is for in one urn:p2p-labeldp:ROLE:NAME")
+    try:
+        role, name = role_and_name(names)
+    except ValueError as error:
+        raise Refused(Fault.MALFORMED, str(error)) from None
     roots = [root.get("subject") for root in connection.context.get_ca_certs()]
-    if found[1] != "users" and certificate.get("issuer") not in roots:
-        detail = f"a certificate for the {found[1]} that the root authority did not sign itself"
+    if role != "users" and certificate.get("issuer") not in roots:
+        detail = f"a certificate for the {role} that the root authority did not sign itself"
         raise Refused(Fault.MISDIRECTED, detail)
     began, until = (ssl.cert_time_to_seconds(certificate[name]) for name in ("notBefore", "notAfter"))
     fingerprint, serial = hashlib.sha256(encoded).hexdigest(), int(certificate["serialNumber"], 16)
-    return Identity(found[1], found[2], fingerprint, serial, max(1, (until - began) // 86400))
+    return Identity(role, name, fingerprint, serial, max(1, (until - began) // 86400))
 
 
 class RevocationList:

@@ -12,10 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
-from cryptography.x509.oid import NameOID
 
 from p2p_labeldp.deployment import enrolment
 from p2p_labeldp.deployment.certificates import init_certificates
@@ -218,22 +214,6 @@ async def test_an_answer_that_makes_no_sense_is_survived(
 
 
 # Strangers at the server
-
-
-def request_for(key: ed25519.Ed25519PrivateKey) -> bytes:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "users")])
-    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
-    return builder.sign(key, None).public_bytes(serialization.Encoding.PEM)
-
-
-@pytest.mark.parametrize(
-    "request_", [request_for(ed25519.Ed25519PrivateKey.generate()), b"\xff" * 100], ids=["Ed25519", "garbage"]
-)
-async def test_what_is_no_request_for_a_p256_key_is_not_signed(server: Server, request_: bytes) -> None:
-    answer = await ask(server, read_token(server.invite()), request_)
-    assert isinstance(answer, Rejected)
-    assert "signing request" in answer.reason
-    assert await server.logged("refused", kind="enrolment", reason=answer.reason)
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "\ud800", "t" * 20_000, "é"])

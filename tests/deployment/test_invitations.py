@@ -76,6 +76,24 @@ def test_the_register_outlasts_the_coordinator_and_the_same_key_gets_the_same_ce
     assert isinstance(desk(certificates).answer(asked(tmp_path / "other", token), None)[0], Rejected)
 
 
+def test_a_coordinator_killed_while_it_notes_a_certificate_leaves_a_register_that_can_be_read(
+    certificates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, replace_file = desk(certificates), Path.replace
+    request = asked(tmp_path / "host", read_token(invite(certificates, "clinic")))
+
+    def killed(self: Path, target: Path) -> Path:
+        if not target.name.startswith("."):
+            raise KeyboardInterrupt
+        return replace_file(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            at.answer(request, None)
+    assert [entry.state for entry in Register(certificates / "enrolment").entries()] == ["approved"]
+
+
 def test_a_token_names_its_site_and_its_end(certificates: Path) -> None:
     secret = read_secret(certificates / "enrolment")
     token = read_token(invite(certificates, "clinic", days=7, certificate_days=3))
