@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.adversaries.game import reconstruct
 from p2p_labeldp.adversaries.install import view_of_entry
 from p2p_labeldp.audit.folder import REPORTS, TRACE, find, read_arrays
-from p2p_labeldp.audit.trace import Event, Trace
+from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment.misbehaving import Pool, assignments_of
 from p2p_labeldp.engines.outcome import Outcome, Population
@@ -94,16 +94,12 @@ def executed_in(summary: Summary, folder: Path, scenario: Scenario, data_dir: Pa
 def _told(trace: Trace, users: int) -> tuple[NDArray[np.int64], set[int]]:
     """Clusters as hosts were told them, and who abstained."""
     clusters, silent = np.full(users, -1, dtype=np.int64), set[int]()
-
-    def take(event: Event) -> None:
+    for event in trace:
         if event.kind == "roster" and event.receiver == HOST:
             cluster, _, members = event.fields
             clusters[np.frombuffer(members, dtype="<i8")] = cluster
         elif event.kind == "done" and event.fields[1] == "abstained":
             silent.add(event.sender)
-
-    for event in trace:
-        take(event)
     return clusters, silent
 
 

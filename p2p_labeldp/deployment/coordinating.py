@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.deployment.absence import Absence
 from p2p_labeldp.deployment.certified import HostSignatures, SigningKey, encode_certificates
 from p2p_labeldp.deployment.items import (
+    LARGEST_FEATURE,
     Away,
     Begin,
     Column,
@@ -88,10 +89,6 @@ from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.runs.clusters import ClusterPlan
 from p2p_labeldp.runs.resolve import resolve
 from p2p_labeldp.scenario import EXCHANGES, MECHANISMS, Scenario
-
-LARGEST = np.float32(1e15)
-"""Of a feature: a squared distance must stay a number, whatever users claim. Those of our data end at a million."""
-
 
 DUE: dict[Phase, type[Item]] = {MEETING: Ready, CLOSING: Quiet, TRACING: Traced, WRITING: Written}
 """What those that are awaited say in a phase."""
@@ -521,7 +518,7 @@ class CoordinatorPart(Part):
 
     def _cluster(self, ids: NDArray[np.int64], features: NDArray[np.float32]) -> NDArray[np.int64]:
         """What the role asks for once all hellos are in; the flips for an epsilon follow from it."""
-        found = self._plan(ids, np.clip(features, -LARGEST, LARGEST, out=features))
+        found = self._plan(ids, np.clip(features, -LARGEST_FEATURE, LARGEST_FEATURE, out=features))
         if MECHANISMS[self._scenario.mechanism.kind].by_cluster:
             self._noise = self._noise_for(np.bincount(found).tolist())
         self.log("clustered", clusters=int(found.max(initial=-1)) + 1, users=len(ids))

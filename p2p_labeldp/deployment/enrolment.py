@@ -146,15 +146,7 @@ async def serve_enrolment(
     await trio.serve_listeners(exchange, listeners)
 
 
-async def enrol(
-    folder: Path,
-    join: Path,
-    address: str,
-    limit: float,
-    log: Log,
-    sockets: Sockets | None = None,
-    renewal: bool = False,
-) -> None:
+async def enrol(folder: Path, join: Path, address: str, limit: float, log: Log, renewal: bool = False) -> None:
     """Get a certificate for this host into ``folder``; ``join`` holds ca.pem and the token.
 
     With ``renewal`` the certificate in ``folder`` is shown in place of the token.
@@ -175,7 +167,7 @@ async def enrol(
     with trio.move_on_after(limit) as scope:
         while True:
             try:
-                answer = await _ask(sockets or TcpSockets(), context, *place, asked)
+                answer = await _ask(context, *place, asked)
             except (*_LOST, ValueError, RecursionError, Refused) as error:
                 why = str(error) or type(error).__name__
                 if why != noted:  # one line, however often it has to knock
@@ -202,7 +194,8 @@ async def enrol(
     raise RunError(f"nobody enrolled this host at {address} within {limit:g} seconds")
 
 
-async def _ask(sockets: Sockets, context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> Answer:
+async def _ask(context: ssl.SSLContext, host: str, port: int, asked: Enrol) -> Answer:
+    sockets = TcpSockets()
     with trio.fail_after(LIMIT):
         stream = await sockets.connect(host, port)
         tls = sockets.secure(stream, context, server_side=False)

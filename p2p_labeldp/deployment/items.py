@@ -25,6 +25,8 @@ Reason = Annotated[str, msgspec.Meta(max_length=1000)]  # characters, as of a re
 MAX_BODY = MAX_FRAME - 1024
 COLUMN_PART = 1 << 16  # numbers: half a frame
 FEATURES_PART = 1 << 18  # bytes, the features of at least one user
+LARGEST_FEATURE = np.float32(1e15)
+"""A squared distance must stay a number, whatever hosts claim. Features of our data end at a million."""
 PART = 2000  # messages encoded at once: about 40 KiB of asks
 
 

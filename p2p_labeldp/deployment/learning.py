@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.items import (
+    LARGEST_FEATURE,
     Column,
     Directory,
     Examples,
@@ -39,9 +40,6 @@ from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Fault, Outgoing, Refused
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import Scenario
-
-LARGEST = np.float32(1e15)
-"""Of a feature: a squared distance must stay a number, whatever hosts claim. Those of our data end at a million."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +183,7 @@ class LearnerPart(Part):
             raise Refused(Fault.DUPLICATE, "these features are known")
         if not np.isfinite(rows).all():
             raise Refused(Fault.MALFORMED, "features must be finite numbers")
-        self._known.features[here] = np.clip(rows, -LARGEST, LARGEST)
+        self._known.features[here] = np.clip(rows, -LARGEST_FEATURE, LARGEST_FEATURE)
         self._known.came[here] = True
         if self._known.came.all():
             self._tell_priors()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.belonging import require_same_rows
+from p2p_labeldp.deployment.admission import require_same_rows
 from p2p_labeldp.deployment.certified import CertifiedKey
 from p2p_labeldp.deployment.erasure import RoundKeys
 from p2p_labeldp.deployment.journal import MIXING, PASSING, Journal, JournaledCoins

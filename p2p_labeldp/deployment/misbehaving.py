@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,24 +69,6 @@ class _Known:
         return self.others[user]
 
 
-@dataclass
-class _Population:
-    features: Any
-    labels: Any = None
-    cluster: Any = None
-
-
-@dataclass
-class _Setup:
-    """What adversaries are installed in, as far as one node has it."""
-
-    users: Any = ()
-    host: Any = None
-    coordinator: Any = None
-    learner: Any = None
-    population: Any = None
-
-
 def misbehaving_users(
     scenario: Scenario,
     assignments: Iterable[Assignment],
@@ -96,7 +79,8 @@ def misbehaving_users(
 ) -> list[User]:
     """A host's users, adversaries in the places of some."""
     users, first = list(honest), honest[0].id
-    setup = _Setup(users, host, population=_Population(_Known(first, features, others)))
+    population = SimpleNamespace(features=_Known(first, features, others))
+    setup: Any = SimpleNamespace(users=users, host=host, population=population)  # as much as a host has
     for assignment in assignments:
         record = adversary_of(assignment.entry)
         if record.install is not None and not record.alone:
@@ -108,7 +92,7 @@ def misbehaving_users(
 
 
 def misbehaving_coordinator(scenario: Scenario, assignments: Iterable[Assignment], honest: Coordinator) -> Coordinator:
-    setup = _Setup(range(honest.users), coordinator=honest)
+    setup: Any = SimpleNamespace(users=range(honest.users), coordinator=honest)
     for assignment in assignments:
         record = adversary_of(assignment.entry)
         if record.install is not None and record.alone == "coordinator":

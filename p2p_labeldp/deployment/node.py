@@ -20,8 +20,7 @@ import msgspec
 import trio
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.admission import PROGRAM, SHUNNED, Admission
-from p2p_labeldp.deployment.belonging import digest_of, require_own
+from p2p_labeldp.deployment.admission import PROGRAM, SHUNNED, Admission, digest_of, require_own
 from p2p_labeldp.deployment.certificates import settle as finish_renewal
 from p2p_labeldp.deployment.enrolment import Desk
 from p2p_labeldp.deployment.erasure import Mark, RoundKeys
@@ -201,17 +200,8 @@ class Node:
                 self._transport.begin_at(key, made)
 
     def _apply(self, entry: Entry) -> None:
-        part = self._part
-        if entry.kind == TAKEN:
-            part.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
-        elif entry.kind == EXPIRED:
-            part.expire(entry.time, entry.name.split(",") if entry.name else ())
-        elif entry.kind == SETTLED:
-            part.settle(entry.time)
-        else:
-            assert entry.kind == JOINED
-            self._joined = True
-            part.join(entry.name, entry.time)
+        self._joined |= entry.kind == JOINED
+        self._part.apply(entry)
 
     # Running.
 

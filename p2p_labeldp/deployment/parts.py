@@ -32,6 +32,7 @@ from p2p_labeldp.deployment.items import (
     encode_records,
     salvage,
 )
+from p2p_labeldp.deployment.journal import EXPIRED, JOINED, SETTLED, TAKEN, Entry
 from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.roles import SINGLE_AT, SINGLES
 from p2p_labeldp.deployment.shares import Shares
@@ -179,6 +180,18 @@ class Part:
     def done(self) -> bool:
         """Whether there is nothing left to do but to have everything said arrive."""
         return self.finished and not self._quiet
+
+    def apply(self, entry: Entry) -> None:
+        """Act on what happened, now or as a journal tells it."""
+        if entry.kind == TAKEN:
+            self.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
+        elif entry.kind == EXPIRED:
+            self.expire(entry.time, entry.name.split(",") if entry.name else ())
+        elif entry.kind == SETTLED:
+            self.settle(entry.time)
+        else:
+            assert entry.kind == JOINED
+            self.join(entry.name, entry.time)
 
     def take(self, key: str, name: str, clock: int, body: bytes, now: float) -> None:
         """Act on one item of a peer; whatever is wrong with it is refused, and the part stays as it was."""

@@ -48,13 +48,34 @@ def run_node(
     if isinstance(sockets, CuttableSockets):
         sockets.obey_signals()
     world = World(sockets)
+
+    def play(state: Path, place: Path | None, patient: bool = False) -> list[int]:
+        node = Node(
+            role,
+            scenario,
+            certificates=Path(settings.certs),
+            state=state,
+            place=place,
+            rows=mine,
+            enrolment=Path(settings.authority) if settings.authority else None,
+            logger=logger,
+            world=world,
+            patient=patient,
+        )
+        if rows is not None and not is_private(rows):
+            why = "others may read it, and the labels in it; chmod 600 makes it yours alone"
+            logger("warning", warning=f"{rows}: {why}")
+        with quiet_collector():
+            trio.run(node.run)
+        node.journal.close()  # not after an error: a thread may still be writing to it
+        return node.withheld
+
     try:
         mine = _own_rows(role, scenario, rows, test)  # before anyone hears of this node
         if role == "users" and settings.join:
             _get_certificate(Path(settings.certs), scenario, logger)
-        play = partial(_play, role, scenario, rows=mine, file=rows, logger=logger, world=world)
         if settings.studies == 1:
-            return play(state=Path(settings.state), place=place)
+            return play(Path(settings.state), place)
         withheld: list[int] = []
         for number, state in studies.to_come(Path(settings.state), settings.studies):
             if role == "coordinator" and number > 1:
@@ -62,46 +83,13 @@ def run_node(
                 studies.wait_for_start(Path(settings.state), number)
             if role == "users" and number > 1:
                 logger("warning", warning=f"study {number} of the same users: what each of them costs adds up")
-            withheld += play(state=state, place=studies.place_of(place, number), patient=role != "coordinator")
+            withheld += play(state, studies.place_of(place, number), patient=role != "coordinator")
             studies.note_over(state)
         return withheld
     except (Exception, BaseExceptionGroup, KeyboardInterrupt) as error:
         raise _said(error, logger) from None
     finally:
         logger.drain()
-
-
-def _play(
-    role: str,
-    scenario: Scenario,
-    state: Path,
-    place: Path | None,
-    rows: Rows | None,
-    logger: Logger,
-    world: World,
-    file: Path | None,
-    patient: bool = False,
-) -> list[int]:
-    """``file`` is the one that a user host's rows are from."""
-    settings = scenario.deployment
-    node = Node(
-        role,
-        scenario,
-        certificates=Path(settings.certs),
-        state=state,
-        place=place,
-        rows=rows,
-        enrolment=Path(settings.authority) if settings.authority else None,
-        logger=logger,
-        world=world,
-        patient=patient,
-    )
-    if file is not None and not is_private(file):
-        logger("warning", warning=f"{file}: others may read it, and the labels in it; chmod 600 makes it yours alone")
-    with quiet_collector():
-        trio.run(node.run)
-    node.journal.close()  # not after an error: a thread may still be writing to it
-    return node.withheld
 
 
 def _own_rows(role: str, scenario: Scenario, rows: Path | None, test: Path | None) -> Rows | None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.install import present
 from p2p_labeldp.audit.folder import CARD, MANIFEST, SUMMARY
@@ -201,20 +204,16 @@ def _seen_beside_a_shuffler(
     outcome: Outcome, parameters: Parameters, learner: Guarantee, directory: Directory
 ) -> Guarantee:
     """The model is made from shuffled labels, and a host knows its own users': others hide among the rest."""
-    worst = msgspec.structs.replace(learner, view=View.USER_HOST, own_users=0)
     came = outcome.rounds[0][0]
-    sizes = np.bincount(outcome.clusters[came])
-    for holder in directory.hosts:
-        mine = came[(holder.first <= came) & (came < holder.last)]
-        own = np.bincount(outcome.clusters[mine], minlength=len(sizes))
-        cases = set(zip(sizes.tolist(), own.tolist(), strict=True))
-        for size, known in sorted((n, a) for n, a in cases if 0 < a < n):
-            rest = account(View.SHUFFLE, parameters, cluster_size=size - known, thorough=False)
-            found = rest.get_epsilon(learner.delta)
-            if found.epsilon > worst.epsilon:
-                facts = {"epsilon": found.epsilon, "method": found.method, "reason": found.reason}
-                worst = msgspec.structs.replace(worst, cluster_size=size, own_users=known, **facts)
-    return worst
+    clusters = np.full_like(outcome.clusters, -1)
+    clusters[came] = outcome.clusters[came]
+
+    def among_the_rest(size: int, own: int, lost: bool) -> dict[str, Any]:
+        found = account(View.SHUFFLE, parameters, cluster_size=size - own, thorough=False).get_epsilon(learner.delta)
+        return {"epsilon": found.epsilon, "method": found.method, "reason": found.reason}
+
+    without = msgspec.structs.replace(learner, view=View.USER_HOST, own_users=0)
+    return _worst_host(without, clusters, [], directory, among_the_rest)
 
 
 def _seen_by_a_host(outcome: Outcome, parameters: Parameters, learner: Guarantee, directory: Directory) -> Guarantee:
@@ -222,7 +221,13 @@ def _seen_by_a_host(outcome: Outcome, parameters: Parameters, learner: Guarantee
 
     Those who went missing on the way may have asked all the same, so that everyone counts.
     """
-    worst = Guarantee(
+
+    def answered(size: int, own: int, lost: bool) -> dict[str, Any]:
+        if size < parameters.minimum_size:
+            return {"epsilon": 0.0}
+        return {"epsilon": _hosts_epsilon(parameters, size, own, lost, learner.delta), "reason": ""}
+
+    without = Guarantee(
         epsilon=learner.epsilon,
         delta=learner.delta,
         view=View.USER_HOST,
@@ -230,20 +235,32 @@ def _seen_by_a_host(outcome: Outcome, parameters: Parameters, learner: Guarantee
         reason=learner.reason,
         own_users=0,
     )
-    sizes = np.bincount(outcome.clusters[outcome.clusters >= 0])
-    lost = np.bincount([c for c in outcome.clusters[outcome.missing] if c >= 0], minlength=len(sizes)) > 0
+    worst = _worst_host(without, outcome.clusters, outcome.missing, directory, answered)
+    if worst.epsilon == math.inf:
+        worst = msgspec.structs.replace(worst, reason=worst.reason or "alpha leaves labels unflipped")
+    return worst
+
+
+def _worst_host(
+    without: Guarantee,
+    clusters: NDArray[np.int64],
+    missing: Sequence[int],
+    directory: Directory,
+    seen: Callable[[int, int, bool], dict[str, Any]],
+) -> Guarantee:
+    """The worst of ``without``, a host with none of a cluster's users, and of what hosts with some have ``seen``: given
+    a cluster's size, how many of its users are the host's, and whether anyone in it is missing."""
+    worst = without
+    sizes = np.bincount(clusters[clusters >= 0])
+    lost = np.bincount([c for c in clusters[missing] if c >= 0], minlength=len(sizes)) > 0
     for holder in directory.hosts:
-        here = outcome.clusters[holder.first : holder.last]
+        here = clusters[holder.first : holder.last]
         own = np.bincount(here[here >= 0], minlength=len(sizes))
         cases = zip(sizes.tolist(), own.tolist(), lost.tolist(), strict=True)
         for size, mine, gone in sorted({(n, a, away) for n, a, away in cases if 0 < a < n}):
-            if size < parameters.minimum_size:
-                continue
-            epsilon = _hosts_epsilon(parameters, size, mine, gone, learner.delta)
-            if epsilon > worst.epsilon:
-                worst = msgspec.structs.replace(worst, epsilon=epsilon, reason="", cluster_size=size, own_users=mine)
-    if worst.epsilon == math.inf:
-        worst = msgspec.structs.replace(worst, reason=worst.reason or "alpha leaves labels unflipped")
+            found = seen(size, mine, gone)
+            if found["epsilon"] > worst.epsilon:
+                worst = msgspec.structs.replace(worst, cluster_size=size, own_users=mine, **found)
     return worst
 
 

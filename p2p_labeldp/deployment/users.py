@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.data.rows import Rows
 from p2p_labeldp.deployment.certified import HostSignatures, SigningKey
-from p2p_labeldp.deployment.delivery import Delivery, Keep
 from p2p_labeldp.deployment.items import (
     Away,
     Begin,
@@ -37,6 +36,7 @@ from p2p_labeldp.deployment.items import (
 )
 from p2p_labeldp.deployment.logs import Log
 from p2p_labeldp.deployment.noise import NoiseCheck
+from p2p_labeldp.deployment.outputs import Delivery, Keep
 from p2p_labeldp.deployment.parts import Part
 from p2p_labeldp.deployment.roles import SINGLES, gatherer_of
 from p2p_labeldp.errors import RequestError, RunError

@@ -132,21 +132,10 @@ class Model:
     def _write_trace(self, parts: Any) -> None:
         self.trace = b"".join(parts)
 
-    def apply(self, part: Part, entry: Entry) -> list[tuple[str, int, bytes]]:
-        if entry.kind == TAKEN:
-            part.take(entry.peer, entry.name, entry.clock, entry.body, entry.time)
-        elif entry.kind == EXPIRED:
-            part.expire(entry.time, entry.name.split(",") if entry.name else ())
-        elif entry.kind == SETTLED:
-            part.settle(entry.time)
-        else:
-            assert isinstance(part, UsersPart)
-            part.join(entry.name, entry.time)
-        return part.said()
-
     def do(self, name: str, entry: Entry) -> None:
         self.journals[name].append(entry)
-        for key, clock, body in self.apply(self.parts[name], entry):
+        self.parts[name].apply(entry)
+        for key, clock, body in self.parts[name].said():
             self.streams[name, key].append((clock, body))
 
     def kill(self, name: str) -> None:
@@ -154,7 +143,8 @@ class Model:
         self.parts[name] = self.make(name)
         again: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
         for entry in self.journals[name]:
-            for key, clock, body in self.apply(self.parts[name], entry):
+            self.parts[name].apply(entry)
+            for key, clock, body in self.parts[name].said():
                 again[name, key].append((clock, body))
         before = {pair: said for pair, said in self.streams.items() if pair[0] == name and said}
         assert dict(again) == before, f"{name} says something else after {len(self.journals[name])} entries"
