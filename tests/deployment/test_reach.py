@@ -6,9 +6,6 @@ nft does here: it drops the first packet of every connection that comes in.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -71,20 +68,6 @@ def test_without_a_relay_the_pair_that_failed_is_named(lab: Machine, tmp_path: P
     assert summary.missing_hosts == ()
 
 
-@pytest.mark.slow
-def test_a_learner_that_no_host_reaches_is_what_the_error_names(lab: Machine, tmp_path: Path) -> None:
-    hasty = replace(SCENARIO, deployment__away_limit=4.0, mechanism__rounds=1)
-    with fleet(lab, hasty, 2, tmp_path / "work", networks=True) as nodes:
-        for name in ("users-1", "users-2"):
-            lab.filter(name, f"output ip daddr {nodes.address('learner')} ip protocol tcp reject with tcp reset")
-        nodes.start()
-        assert nodes.wait(*nodes.names) == dict.fromkeys(nodes.names, 3)
-        reason = f"no user host could reach the learner at {nodes.address('learner')}:7410: not users-1, users-2"
-        assert nodes.said("coordinator")[-1]["text"] == f"p2p-labeldp: {reason}"
-        for name in ("users-1", "users-2", "learner", "auditor"):
-            assert nodes.said(name)[-1]["text"] == f"p2p-labeldp: the coordinator ended the run: {reason}"
-
-
 def test_a_run_over_ipv6_alone_is_like_any_other(lab: Machine, tmp_path: Path) -> None:
     with fleet(lab, SCENARIO, 2, tmp_path / "work", networks=True) as nodes:
         for number, name in enumerate(nodes.names, 1):
@@ -134,40 +117,6 @@ def test_sybils_with_a_token_that_was_used_get_no_part(lab: Machine, tmp_path: P
         assert nodes.wait(*ended) == dict.fromkeys(ended, 0)
         summary = nodes.collect(tmp_path / "run")
     assert (summary.hosts, summary.users, summary.missing) == (2, 90, ())
-
-
-FLOOD = """
-import socket, sys
-for _ in range(2000):
-    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as caller:
-        caller.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
-"""
-
-
-@pytest.mark.slow
-def test_strangers_who_flood_and_a_reader_who_stalls_change_nothing(lab: Machine, tmp_path: Path) -> None:
-    """Two thousand calls from outside, and the auditor's log is a pipe that is full and that nobody reads."""
-    with fleet(lab, SCENARIO, 2, tmp_path / "work", networks=True) as nodes:
-        lab.namespace("strangers", 241)
-        os.mkfifo(nodes.log("auditor"))
-        reader = os.open(nodes.log("auditor"), os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            room = fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
-            writer = os.open(nodes.log("auditor"), os.O_WRONLY)
-            os.write(writer, b" " * room)
-            nodes.start("coordinator", "learner", "auditor", "users-1")
-            nodes.wait_for("coordinator", "joined", host="users-1")
-            called = [sys.executable, "-c", FLOOD, nodes.address("coordinator"), "7400"]
-            lab.ask("run", words=["ip", "netns", "exec", "strangers", *called])
-            nodes.start("users-2")
-            nodes.finish()
-        finally:
-            os.close(writer)
-            os.close(reader)
-        nodes.log("auditor").unlink()
-        nodes.log("auditor").touch()
-        assert len(nodes.heard("coordinator", "refused")) <= 100
-        assert_all_arrived(nodes, tmp_path / "run")
 
 
 @pytest.mark.slow
