@@ -281,14 +281,6 @@ def test_a_node_of_another_scenario_or_version_says_so_and_the_others_wait(
         assert all(nodes.status(name) is None for name in nodes.names if name != odd)
 
 
-def test_a_key_that_cannot_be_used_is_named(machine: Machine, tmp_path: Path) -> None:
-    with fleet(machine, SMALL, 1, tmp_path / "work") as nodes:
-        key = nodes.work / "certs" / "learner" / "key.pem"
-        key.chmod(0o644)
-        nodes.start("learner")
-        assert refused(nodes, "learner") == f"{key}: others may read it; chmod 600 makes it yours alone"
-
-
 def test_a_node_that_starts_again_with_another_seed_is_refused(machine: Machine, tmp_path: Path) -> None:
     """Its journal knows; what nodes show each other says nothing of a seed, which could be tried out."""
     assert SMALL.shared_digests() == replace(SMALL, coins__seed=7).shared_digests()

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 import trio
 from live_deployment import Live, free_addresses
+from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment import health
+from p2p_labeldp.deployment.admission import PROGRAM
 from p2p_labeldp.deployment.health import MAX_REQUEST, MOST, serve_health
+from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.scenario import parse_scenario
 
 PATIENCE = 60.0
+SMALL = parse_scenario(ONE_CLUSTER, overrides=["data.users=40"])
 GET = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"
 
 
@@ -58,13 +62,10 @@ def parse(answer: bytes) -> tuple[int, str]:
     return int(lines[0].split(" ")[1]), body.decode()
 
 
-async def test_a_node_that_is_well_says_so(port: int, state: dict[str, Any]) -> None:
+async def test_a_node_says_whether_it_is_well(port: int, state: dict[str, Any]) -> None:
     status, body = await ask(port, GET)
     assert (status, json.loads(body)) == (200, state)
     assert body.count("\n") == 1
-
-
-async def test_a_node_that_is_not_well_says_that(port: int, state: dict[str, Any]) -> None:
     state["status"] = "stuck"
     assert (await ask(port, GET))[0] == 503
 
@@ -140,15 +141,31 @@ async def test_a_port_in_use_is_an_os_error(port: int) -> None:
         await serve_health("127.0.0.1", port, dict)
 
 
-async def test_a_node_says_whom_it_waits_for(tmp_path: Path) -> None:
-    scenario = parse_scenario('[data]\nname = "synthetic"\nusers = 40\n')
+async def test_a_node_says_whom_it_waits_for_and_whether_its_run_has_begun(tmp_path: Path) -> None:
+    live = Live(tmp_path / "live", SMALL, hosts=1)
     (address,) = free_addresses(1)
-    live = Live(tmp_path / "live", scenario, hosts=2)
+    port = parse_address(address)[1]
+
+    async def get(path: str) -> tuple[int, str]:
+        return await ask(port, f"GET {path} HTTP/1.1\r\n\r\n".encode())
+
     async with live.running():
-        await live.start("coordinator", deployment__health=address)
-        status, body = await ask(int(address.rpartition(":")[2]), GET)
-    found = json.loads(body)
-    assert status == 200
-    assert (found["role"], found["node"], found["connected"]) == ("coordinator", "coordinator", 0)
-    assert found["waits_for"] == "user hosts: 0 came of 2"
-    assert found["run"]
+        node = await live.start("coordinator", deployment__health=address)
+        assert (await get("/readyz"))[0] == 503
+        status, body = await get("/healthz")
+        found = json.loads(body)
+        assert (status, found["waits_for"]) == (200, "user hosts: 0 came of 1")
+        assert (found["role"], found["node"], found["connected"]) == ("coordinator", "coordinator", 0)
+        page = (await get("/metrics"))[1]
+        assert 'p2p_labeldp_state{state="waiting"} 1\n' in page
+        assert f'version="{PROGRAM}"' in page
+        await live.start("auditor", "users-1")
+        await live.saw("coordinator", "dealt")
+        while node.health()["state"] == "waiting":  # noqa: ASYNC110 - a page wakes nobody
+            await trio.sleep(0.01)
+        # The run has begun, and stands still for want of a learner.
+        assert (await get("/readyz"))[0] == 200
+        assert 'p2p_labeldp_state{state="working"} 1\n' in (await get("/metrics"))[1]
+        await live.start("learner")
+        await live.finish()
+        assert node.health()["state"] == "over"

@@ -105,6 +105,9 @@ def test_a_token_names_its_site_and_its_end(certificates: Path) -> None:
         changed = token[:place] + ("0" if token[place] != "0" else "1") + token[place + 1 :]
         with pytest.raises(ValueError, match="the join token is wrong"):
             check_token(secret, changed)
+    for invented in ("", "wrong", "t" * 20_000, "é", "\ud800"):
+        with pytest.raises(ValueError, match="the join token is wrong"):
+            check_token(secret, invented)
     init_certificates(certificates.parent / "others")
     with pytest.raises(ValueError, match="the join token is wrong"):
         check_token(read_secret(certificates.parent / "others/enrolment"), token)

@@ -36,6 +36,16 @@ def filled(folder: Path) -> Journal:
     return journal
 
 
+def read(folder: Path) -> tuple[list[Entry], str]:
+    try:
+        journal = opened(folder)
+    except RequestError as error:
+        return [], str(error)
+    found = list(journal.entries())
+    journal.close()
+    return found, ""
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -61,22 +71,14 @@ def test_one_journal_one_node(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=f"--state {tmp_path}: another process uses it"):
         opened(tmp_path)
     journal.close()
-    again = opened(tmp_path)
-    assert list(again.entries()) == ENTRIES
-    again.close()
+    assert read(tmp_path) == (ENTRIES, "")
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RequestError, match=f"--state {tmp_path / 'file' / 'state'}: cannot be written"):
-        opened(tmp_path / "file" / "state")
-
-
-def test_a_folder_in_the_journals_place_is_an_error_of_one_line(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
-    with pytest.raises(RequestError, match=f"--state {tmp_path}: ") as error:
-        opened(tmp_path)
-    assert "\n" not in str(error.value)
+    for place in (tmp_path / "file" / "state", tmp_path):
+        assert read(place)[1].startswith(f"--state {place}: cannot be written: ")
 
 
 # What it keeps
@@ -94,9 +96,7 @@ def test_what_was_taken_comes_again_in_the_same_order(tmp_path: Path) -> None:
     again.append(Entry(9.0, EXPIRED))
     again.commit()
     again.close()
-    last = opened(tmp_path)
-    assert list(last.entries()) == [*ENTRIES, Entry(9.0, EXPIRED)]
-    last.close()
+    assert read(tmp_path) == ([*ENTRIES, Entry(9.0, EXPIRED)], "")
 
 
 def test_what_was_not_committed_never_was(tmp_path: Path) -> None:
@@ -152,9 +152,7 @@ def test_the_systems_coins_are_drawn_once(tmp_path: Path) -> None:
 def test_a_file_that_is_no_journal_is_an_error_of_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).touch(0o600)
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(RequestError, match=f"--state {tmp_path}: {FILE} is not a journal") as error:
-        opened(tmp_path)
-    assert "\n" not in str(error.value)
+    assert read(tmp_path)[1].startswith(f"--state {tmp_path}: {FILE} is not a journal")
     assert (tmp_path / FILE).read_bytes() == content  # left for whoever wants to look
 
 
@@ -165,15 +163,15 @@ def test_a_node_killed_while_it_made_its_journal_makes_it_again(tmp_path: Path, 
     for left in (head[:length], bytes(length)):
         (tmp_path / FILE).write_bytes(left)
         filled(tmp_path).close()
-        again = opened(tmp_path)
-        assert list(again.entries()) == ENTRIES
-        again.close()
+        assert read(tmp_path) == (ENTRIES, "")
 
 
-def test_the_journal_of_another_certificate_is_refused(tmp_path: Path) -> None:
+def test_the_journal_of_another_certificate_or_key_is_refused(tmp_path: Path) -> None:
     filled(tmp_path).close()
     with pytest.raises(RequestError, match="the journal is of a run with another certificate; name a new folder"):
         opened(tmp_path, owner="1e")
+    with pytest.raises(RequestError, match="was changed, or damaged"):
+        opened(tmp_path, secret=b"another")
 
 
 def commits(folder: Path, count: int = 6) -> tuple[list[int], list[Entry]]:
@@ -211,15 +209,8 @@ def test_a_journal_that_was_edited_is_refused(tmp_path: Path, how: str) -> None:
     places, _ = commits(tmp_path)
     content = edited((tmp_path / FILE).read_bytes(), places, how)
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(RequestError, match=f"--state {tmp_path}: {FILE} was changed, or damaged"):
-        opened(tmp_path)
+    assert read(tmp_path)[1].startswith(f"--state {tmp_path}: {FILE} was changed, or damaged")
     assert (tmp_path / FILE).read_bytes() == content
-
-
-def test_whoever_lacks_the_key_cannot_write_a_journal(tmp_path: Path) -> None:
-    filled(tmp_path).close()
-    with pytest.raises(RequestError, match="was changed, or damaged"):
-        opened(tmp_path, secret=b"another")
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -280,8 +271,7 @@ def test_so_is_a_last_commit_whose_first_bytes_lie_in_two_sectors(tmp_path: Path
     journal.close()
     content[place + 11] ^= 1
     file.write_bytes(content)
-    with pytest.raises(RequestError, match="was changed, or damaged"):
-        opened(file.parent)
+    assert "was changed, or damaged" in read(file.parent)[1]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -301,16 +291,6 @@ def test_damage_anywhere_is_never_a_traceback(tmp_path: Path, seed: int) -> None
     assert found == entries[: len(found)]
     assert error or cut
     assert not error or ("\n" not in error and str(tmp_path) in error)
-
-
-def read(folder: Path) -> tuple[list[Entry], str]:
-    try:
-        journal = opened(folder)
-    except RequestError as error:
-        return [], str(error)
-    found = list(journal.entries())
-    journal.close()
-    return found, ""
 
 
 def test_a_disk_that_is_full_ends_the_node_and_costs_it_one_commit(

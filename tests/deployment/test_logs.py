@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2p_labeldp.deployment.logs import FACTS, MAX_TEXT, WARNINGS, Logger
+from p2p_labeldp.deployment.logs import FACTS, MAX_TEXT, Logger
 
 
 def logged(event: str = "refused", **facts: Any) -> dict[str, Any]:
@@ -28,11 +28,7 @@ def test_a_line_says_who_and_when_and_what() -> None:
     found = logged("joined", host="users-2", hosts=2)
     assert found.pop("time").endswith("+00:00")
     assert found == {"level": "info", "node": "users-1", "event": "joined", "host": "users-2", "hosts": 2}
-
-
-@pytest.mark.parametrize("event", WARNINGS)
-def test_what_went_wrong_is_a_warning(event: str) -> None:
-    assert logged(event)["level"] == "warning"
+    assert logged("refused")["level"] == "warning"
 
 
 @pytest.mark.parametrize("name", ["label", "labels", "token", "body", "detail", "message", "noisy", "key"])
@@ -52,12 +48,7 @@ def test_a_fact_that_is_not_on_the_list_is_an_error_while_a_journal_is_replayed_
     assert stream.getvalue() == ""
 
 
-@given(st.text(max_size=50))
-def test_any_text_stays_on_one_line(text: str) -> None:
-    assert logged(reason=text)["reason"] == text
-
-
-@pytest.mark.parametrize("text", ["a\nb", "a\r\n", "\u2028", "\x1b[2J", '"}\n{"event": "left"', "\x85", "\ud800"])
+@given(st.text(max_size=50) | st.sampled_from(["a\r\n", "\u2028", "\x1b[2J", '"}\n{"event": "left"', "\x85", "\ud800"]))
 def test_no_text_can_forge_a_line_or_move_a_cursor(text: str) -> None:
     stream = io.StringIO()
     Logger("users-1", stream)("refused", reason=text, peer=text)

@@ -178,7 +178,7 @@ def test_another_version_is_refused_by_name_in_the_handshake_and_by_the_journal(
     with fleet(machine, replace(SMALL, deployment__away_limit=5.0), 1, tmp_path / "work") as nodes:
         nodes.start("coordinator")
         nodes.wait_for("coordinator", "listening")
-        modules = ("node", "admission", "belonging")
+        modules = ("node", "admission")
         older = {f"p2p_labeldp.deployment.{module}.PROGRAM": "0.1.9" for module in modules}
         nodes.start("users-1", patches=older)
         assert nodes.wait("users-1") == {"users-1": 2}
@@ -232,34 +232,3 @@ def test_no_page_depends_on_a_label_or_on_a_coin() -> None:
     # Nor on the time at which a host was done with a round, from which follows whom its users asked.
     assert sum("phase exchange" in page for page in usual["coordinator"]) == SMALL.mechanism.rounds
     assert np.all([name in metrics({}) for name in METRICS])
-
-
-async def test_readiness_tells_waiting_from_working(tmp_path: Path) -> None:
-    live = Live(tmp_path / "live", SMALL, hosts=1)
-    (address,) = free_addresses(1)
-
-    async def get(path: str) -> tuple[int, str]:
-        async with await trio.open_tcp_stream(*parse_address(address)) as stream:
-            await stream.send_all(f"GET {path} HTTP/1.1\r\n\r\n".encode())
-            data = b""
-            while part := await stream.receive_some():
-                data += part
-        return int(data.split()[1]), data.partition(b"\r\n\r\n")[2].decode()
-
-    async with live.running():
-        node = await live.start("coordinator", deployment__health=address)
-        assert (await get("/readyz"))[0] == 503
-        assert (await get("/healthz"))[0] == 200
-        page = (await get("/metrics"))[1]
-        assert 'p2p_labeldp_state{state="waiting"} 1\n' in page
-        assert f'version="{PROGRAM}"' in page
-        await live.start("auditor", "users-1")
-        await live.saw("coordinator", "dealt")
-        while node.health()["state"] == "waiting":  # noqa: ASYNC110 - a page wakes nobody
-            await trio.sleep(0.01)
-        # The run has begun, and stands still for want of a learner.
-        assert (await get("/readyz"))[0] == 200
-        assert 'p2p_labeldp_state{state="working"} 1\n' in (await get("/metrics"))[1]
-        await live.start("learner")
-        await live.finish()
-        assert node.health()["state"] == "over"

@@ -13,9 +13,9 @@ import pytest
 from deployment_model import Model
 from small import THREE_CLUSTERS
 
+from p2p_labeldp.data import load
 from p2p_labeldp.deployment import parts
 from p2p_labeldp.deployment.items import Item, Wanted
-from p2p_labeldp.deployment.journal import JOINED, Entry
 from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.results import _described
 from p2p_labeldp.deployment.users import UsersPart
@@ -202,28 +202,22 @@ def test_a_host_that_asked_waits_for_the_model_and_says_so_where_it_never_comes(
         model.expire(asks)
 
 
-def with_persons(model: Model, persons: list[str]) -> Model:
-    """The same with a person for every row, told to hosts that are made anew."""
-    codes = np.unique(persons, return_inverse=True)[1]
-    model.dataset = dataclasses.replace(model.dataset, persons=codes.astype(np.int64))
-    model.parts = {name: model.make(name) for name in model.names}
-    model.journals.clear()
-    model.streams.clear()
-    for name in model.names[3:]:
-        model.do(name, Entry(1000.0, JOINED, name="host:7430"))
-    return model
+def with_persons(persons: list[int]) -> Model:
+    """Two hosts, and a person for every row."""
+    data = load(SMALL.data, SMALL.coins.seed)
+    return Model(SMALL, 2, dataset=dataclasses.replace(data, persons=np.array(persons)))
 
 
 def test_one_person_at_two_hosts_ends_the_run_before_anyone_begins() -> None:
-    model = with_persons(Model(SMALL, 2), [f"p{29 if row == 30 else row}" for row in range(60)])
+    model = with_persons([4711 if row in (29, 30) else row for row in range(60)])
     with pytest.raises(RequestError, match="users-01 and users-02 have rows of one person; she may take part at one"):
         model.run()
     assert not any(event == "begun" for _, event, _ in model.logged)
-    assert "p30" not in str(model.logged)
+    assert "4711" not in str(model.logged)
 
 
 def test_rows_of_one_person_at_one_host_are_counted() -> None:
-    model = with_persons(Model(SMALL, 2), [f"p{row // 3}" for row in range(60)])
+    model = with_persons([row // 3 for row in range(60)])
     model.run()
     assert model.results[-1][1].person_rows == 3
     assert model.digest == vectorized(SMALL)
@@ -244,15 +238,9 @@ def test_of_users_whose_features_were_lost_nothing_is_learned() -> None:
 
 def test_no_label_reaches_the_coordinator() -> None:
     """With other labels, the same coins and the same order, it takes byte for byte the same."""
-    inputs = []
+    inputs, data = [], load(SMALL.data, SMALL.coins.seed)
     for turn in (0, 1):
-        model = Model(SMALL, 2, seed=5)
-        model.dataset = dataclasses.replace(model.dataset, labels=(model.dataset.labels + turn) % 2)
-        model.parts = {name: model.make(name) for name in model.names}
-        model.journals.clear()
-        model.streams.clear()
-        for name in model.names[3:]:
-            model.do(name, Entry(1000.0, JOINED, name="host:7430"))
+        model = Model(SMALL, 2, seed=5, dataset=dataclasses.replace(data, labels=(data.labels + turn) % 2))
         model.run()
         inputs.append([entry.body for entry in model.journals["coordinator"]])
     assert inputs[0] == inputs[1]

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.dividing import rows_of, study_of
 from p2p_labeldp.deployment.items import Item, Mail, encode_item
 from p2p_labeldp.deployment.journal import SETTLED, Entry
+from p2p_labeldp.deployment.local import _free_ports
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.network.addresses import parse_address
@@ -214,9 +214,5 @@ def mail(*messages: tuple[int, int, Message]) -> Mail:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Addresses of loopback that nobody has now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    """Addresses of loopback that nobody has now, and no outgoing connection is given."""
+    return [f"127.0.0.1:{port}" for port in _free_ports(count)]
