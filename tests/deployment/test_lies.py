@@ -13,22 +13,32 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from closing import closed
 from deployment_model import Model
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment.costs import MOST_REFUSED
 from p2p_labeldp.deployment.items import (
     MAX_BODY,
+    Begin,
     Column,
     Directory,
     Examples,
+    Facts,
+    Finish,
     Holder,
     Item,
     Join,
     Mail,
+    Noise,
+    Over,
+    Quiet,
+    Ready,
     Records,
     Result,
+    Traced,
     Wanted,
+    Written,
     decode_item,
     encode_item,
     encode_records,
@@ -40,16 +50,26 @@ from p2p_labeldp.deployment.users import UsersPart
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.protocol.messages import (
+    AUDITOR,
     COORDINATOR,
+    HOST,
     LEARNER,
     VERSION,
+    Answer,
+    Ask,
     Assignment,
     Done,
+    Fault,
     Features,
+    Goodbye,
     Hello,
+    Refusal,
     Report,
     Roster,
+    Round,
+    kind_of,
 )
+from p2p_labeldp.protocol.user import JOINING
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import parse_scenario, replace
 
@@ -101,6 +121,87 @@ def honest() -> dict[int, int]:
     """What everyone reports when nobody lies."""
     users, labels = run(SMALL, engine="vectorized").outcome.rounds[0]
     return dict(zip(users.tolist(), labels.tolist(), strict=True))
+
+
+# What is not its to say
+
+
+def lies(mine: int, theirs: int, others: int) -> list[tuple[str, str, list[Item | Envelope | bytes]]]:
+    """(to whom, the fault, what a host says) that has a user ``mine``: of the users of others, and as who it is not."""
+    everyone = Directory("another", 0.0, 40, 2, 2, [Holder(LIAR, "users-03", "127.0.0.1:1", 0, 40)])
+    roster = Roster(0, 0, np.arange(40, dtype="<i8").tobytes())
+    as_coordinator: list[Item | Envelope | bytes] = [everyone, Begin(), Noise(0.0, 1e-3), Over(), Finish([])]
+    records = [
+        Envelope(theirs, LEARNER, Report(0, 1)),
+        Envelope(COORDINATOR, mine, Goodbye(True)),
+        Envelope(theirs, AUDITOR, Refusal(mine, "done", Fault.DUPLICATE, "x")),
+    ]
+    return [
+        ("coordinator", "misdirected", [
+            *(Envelope(sender, COORDINATOR, Done(0, "reported")) for sender in (theirs, COORDINATOR, LEARNER)),
+            Envelope(mine, LEARNER, Report(0, 1)), Envelope(mine, COORDINATOR, closed(40)),
+            Ready(), Quiet(), Traced({"ask": 1}), Written(), Column("clusters", 0, bytes(8)), *as_coordinator,
+        ]),
+        ("coordinator", "out_of_order", [Envelope(mine, COORDINATOR, Done(1, "reported")), Join("127.0.0.1:1", 40)]),
+        ("learner", "misdirected", [
+            Envelope(theirs, LEARNER, Report(0, 1)),
+            *(Envelope(sender, LEARNER, closed(40)) for sender in (COORDINATOR, mine)),
+            Facts([], [], {}, 0, 0.0, 1e-3), Column("missing", 0, bytes(8)), *as_coordinator,
+        ]),
+        ("learner", "out_of_order", [Envelope(mine, LEARNER, Report(1, 1))]),
+        ("learner", "malformed", [Envelope(mine, LEARNER, Report(0, 9))]),
+        ("auditor", "misdirected", [
+            *(body for record in records for body in encode_records(1e300, [record])),
+            Envelope(mine, AUDITOR, Done(0, "reported")), *as_coordinator,
+        ]),
+        ("auditor", "malformed", [*encode_records(float("nan"), [Envelope(mine, LEARNER, Report(0, 1))])]),
+        (f"{1:064x}", "misdirected", [
+            Envelope(COORDINATOR, HOST, roster), Envelope(COORDINATOR, HOST, Goodbye(True)),
+            Envelope(COORDINATOR, theirs, Assignment(0, 40, theirs)), Envelope(mine, theirs, Assignment(0, 1 << 47, 3)),
+            Envelope(COORDINATOR, theirs, Round(1, True)), Envelope(COORDINATOR, theirs, Goodbye(True)),
+            *(Envelope(mine, to, Goodbye(True)) for to in (theirs, HOST)),
+            *(Envelope(sender, theirs, Answer(0, 1)) for sender in (others, theirs)),
+            *(Envelope(sender, theirs, Ask(0)) for sender in (others, -9)),
+            *(Envelope(mine, to, Ask(0)) for to in (others, 1 << 40)), *as_coordinator,
+        ]),
+    ]  # fmt: skip
+
+
+def said_as(lie: Item | Envelope | bytes) -> dict[str, Any]:
+    """What a refusal of it names."""
+    if isinstance(lie, Envelope):
+        return {"sender": lie.sender, "kind": kind_of(lie.message)}
+    decoded = lie if isinstance(lie, Item) else decode_item(lie)
+    good = isinstance(decoded, Records) and decoded.time == decoded.time
+    return {"peer": "users-03", "kind": "record" if good else type(decoded).__name__.lower()}
+
+
+def test_a_host_speaks_for_its_own_users_and_for_nobody_else(honest: dict[int, int]) -> None:
+    """In the middle of the exchange, with a clock that leaps; each lie is refused, and nothing else comes of it."""
+    model = Model(SMALL, 3)
+    model.until("clustered")
+    while not all(user.state != JOINING for name in model.hosts for user in model.parts[name].users):  # type: ignore[attr-defined]
+        assert model.step()
+    first = [holder.first for holder in model.parts["coordinator"].dealt.hosts]
+    for receiver, fault, told in lies(first[2], first[0], first[1]):
+        for lie in told:
+            before = len(refused(model, receiver))
+            say(model, receiver, Mail([lie]) if isinstance(lie, Envelope) else lie, clock=2**62)
+            (found,) = refused(model, receiver)[before:]
+            assert found.items() >= (said_as(lie) | {"fault": fault}).items(), (receiver, lie)
+    model.until("exchanged")
+    while said := [pair for pair in model.waiting() if pair[0] in ("coordinator", LIAR)]:
+        model.deliver(*said[0])
+    reported = next(user for user in range(first[2], 40) if user in honest)
+    say(model, "learner", Mail([Envelope(reported, LEARNER, Report(0, 1 - honest[reported]))]))
+    assert refused(model, "learner", sender=reported, kind="report", fault="duplicate")
+    say(model, "coordinator", Mail([Envelope(reported, COORDINATOR, Done(0, "dropped"))]))
+    assert refused(model, "coordinator", sender=reported, kind="done", fault="out_of_order")
+    model.run()
+    assert max(part.clock for part in model.parts.values()) < 2**40
+    assert reports(model) == honest
+    assert model.results[-1][0].missing == []
+    assert not any(event == "shunned" for _, event, _ in model.logged)
 
 
 # Reports
