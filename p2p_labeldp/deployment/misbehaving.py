@@ -69,6 +69,11 @@ class _Known:
         return self.others[user]
 
 
+def _setup(**found: Any) -> Any:
+    """What adversaries are installed in, as far as one node has it."""
+    return SimpleNamespace(**{"host": None, "coordinator": None, "learner": None, "population": None} | found)
+
+
 def misbehaving_users(
     scenario: Scenario,
     assignments: Iterable[Assignment],
@@ -80,7 +85,7 @@ def misbehaving_users(
     """A host's users, adversaries in the places of some."""
     users, first = list(honest), honest[0].id
     population = SimpleNamespace(features=_Known(first, features, others))
-    setup: Any = SimpleNamespace(users=users, host=host, population=population)  # as much as a host has
+    setup = _setup(users=users, host=host, population=population)
     for assignment in assignments:
         record = adversary_of(assignment.entry)
         if record.install is not None and not record.alone:
@@ -92,7 +97,7 @@ def misbehaving_users(
 
 
 def misbehaving_coordinator(scenario: Scenario, assignments: Iterable[Assignment], honest: Coordinator) -> Coordinator:
-    setup: Any = SimpleNamespace(users=range(honest.users), coordinator=honest)
+    setup = _setup(users=range(honest.users), coordinator=honest)
     for assignment in assignments:
         record = adversary_of(assignment.entry)
         if record.install is not None and record.alone == "coordinator":
