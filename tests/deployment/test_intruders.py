@@ -18,7 +18,6 @@ import trio
 from intruding import Raw, context_of, enrolled_in, forge
 from journals import facts_of
 from live_deployment import Held, Live, mail
-from roles import closed
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.audit.runs import audit_runs

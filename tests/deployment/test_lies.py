@@ -13,8 +13,8 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from closing import closed
 from deployment_model import Model
+from roles import closed
 from small import THREE_CLUSTERS
 
 from p2p_labeldp.deployment.costs import MOST_REFUSED
