@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compose import NODES, PATIENCE, Project, docker, pause
+from compose import NODES, PATIENCE, docker, pause, project_of
 from processes import until
 from sentinels import FEATURES, PLACES, STUDY, found_in, memory_of, own, planted
 
@@ -191,49 +191,30 @@ def test_no_container_can_open_anothers_file_and_what_is_in_it_is_found_nowhere_
 # docker-compose.yml
 
 
-@pytest.fixture
-def project(image: str, tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path)
-    try:
-        yield made
-    finally:
-        made("down", "--volumes", "--timeout", "2", check=False)
-
-
-def test_compose_ends_with_0_leaves_results_and_a_model_and_forgets_everything(
-    project: Project, tmp_path: Path
-) -> None:
-    assert project("up", "--no-build", check=False).returncode == 0
-    project("cp", "learner:/results/.", str(tmp_path / "runs"))
-    project("cp", "auditor:/trace/.", str(tmp_path / "runs"))
-    (run,) = (tmp_path / "runs").iterdir()
+def test_compose_ends_with_0_leaves_results_and_a_model_and_forgets_everything(image: str, tmp_path: Path) -> None:
+    with project_of(tmp_path) as project:
+        assert project("up", "--no-build", check=False).returncode == 0
+        run = project.run_folder()
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     assert (summary["hosts"], summary["missing"]) == (3, [])
     assert {"model.npz", "model-card.md", "reports.npz"} <= {path.name for path in run.iterdir()}
     assert main(["audit", str(run)]) == 0
-    project("down", "--volumes")
-    assert project.left() == []
 
 
 def test_compose_passes_on_that_a_node_has_failed(image: str, tmp_path: Path) -> None:
     wrong = {"entrypoint": ["p2p-labeldp", "node", "users", "/study/study.toml", "--rows", "/nothing.csv"]}
     hasty = {"environment": {"P2P_LABELDP_AWAY_LIMIT": "5"}}
-    project = Project(tmp_path, {"services": {"users-2": wrong, "coordinator": hasty}})
-    try:
+    with project_of(tmp_path, override={"users-2": wrong, "coordinator": hasty}) as project:
         assert project("up", "--no-build", check=False).returncode == 1
         assert project.status("users-2") == 2
         assert b"/nothing.csv" in project("logs", "users-2").stdout
         assert project.status("learner") == 0, "the others have done without it"
-    finally:
-        project("down", "--volumes", "--timeout", "2", check=False)
-    assert project.left() == []
 
 
 def test_a_container_that_comes_late_is_told_at_once_how_far_the_study_is(image: str, tmp_path: Path) -> None:
     two = {"environment": {"P2P_LABELDP_HOSTS": "2"}}
-    project = Project(tmp_path, {"services": {"coordinator": two}})
     others = ("coordinator", "learner", "auditor", "users-1", "users-2")
-    try:
+    with project_of(tmp_path, override={"coordinator": two}) as project:
         project("up", "--no-build", "--detach", *others)
         project.await_event("coordinator", "begun")
         project.pause("learner")
@@ -242,5 +223,3 @@ def test_a_container_that_comes_late_is_told_at_once_how_far_the_study_is(image:
         assert b"the study has begun, and" in project("logs", "users-3").stdout
         project("unpause", "learner")
         assert project.await_end(*others) == dict.fromkeys(others, 0)
-    finally:
-        project("down", "--volumes", "--timeout", "2", check=False)

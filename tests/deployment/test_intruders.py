@@ -61,11 +61,6 @@ def live(tmp_path: Path) -> Live:
     return Live(tmp_path / "live", SMALL)
 
 
-def reports_of(live: Live) -> dict[int, int]:
-    found = np.load(live.folder / "learner" / "reports.npz")
-    return dict(zip(found["user"].tolist(), found["label"].tolist(), strict=True))
-
-
 # Strangers
 
 
@@ -262,9 +257,16 @@ async def test_a_host_speaks_for_its_own_users_and_for_nobody_else(tmp_path: Pat
     assert {"refusals"} <= {violation.invariant for violation in audit.violations}
 
 
-def expected_reports(expected: Any) -> dict[int, int]:
+def assert_lost(live: Live, summary: dict[str, Any], expected: Any) -> None:
+    """The third host is named; what arrived is a part of what would have, and so is whoever is not in it."""
+    assert summary["missing_hosts"] == ["users-3"]
     users, labels = expected.outcome.rounds[0]
-    return dict(zip(users.tolist(), labels.tolist(), strict=True))
+    whole = dict(zip(users.tolist(), labels.tolist(), strict=True))
+    found = np.load(live.folder / "learner" / "reports.npz")
+    reports = dict(zip(found["user"].tolist(), found["label"].tolist(), strict=True))
+    assert reports.items() <= whole.items()
+    assert {user for user in whole if user not in reports} <= set(summary["missing"])
+    assert 0 < len(reports) < len(whole)
 
 
 async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expected: Any) -> None:
@@ -285,12 +287,7 @@ async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expecte
             await live.saw(name, "disconnected", peer=live.key("users-3"))
             assert len(live.lines(name, "refused", kind="done")) == 1000
         summary = await live.finish(*names)
-    assert summary["missing_hosts"] == ["users-3"]
-    # What arrived is a part of what would have, and whoever is not in it is named.
-    whole, reports = expected_reports(expected), reports_of(live)
-    assert reports.items() <= whole.items()
-    assert {user for user in whole if user not in reports} <= set(summary["missing"])
-    assert 0 < len(reports) < len(whole)
+    assert_lost(live, summary, expected)
 
 
 @pytest.mark.slow
@@ -315,8 +312,4 @@ async def test_a_host_that_only_chatters_does_not_stop_the_clock(tmp_path: Path,
         nursery.cancel_scope.cancel()
     assert live.lines("coordinator", "refused", peer="users-3", kind="item", fault="malformed")
     assert live.lines("coordinator", "limit", phase="exchange")
-    assert summary["missing_hosts"] == ["users-3"]
-    whole, reports = expected_reports(expected), reports_of(live)
-    assert reports.items() <= whole.items()
-    assert {user for user in whole if user not in reports} <= set(summary["missing"])
-    assert 0 < len(reports) < len(whole)
+    assert_lost(live, summary, expected)

@@ -129,20 +129,24 @@ class Project:
 
 
 @contextmanager
-def project_of(folder: Path, scenario: Path, override: dict[str, Any] | None = None) -> Iterator[Project]:
-    """A project that runs a scenario of a folder of its own; nothing of it is left afterwards.
+def project_of(
+    folder: Path, scenario: Path | None = None, override: dict[str, dict[str, Any]] | None = None
+) -> Iterator[Project]:
+    """A project that runs the file's own scenario, or one of a folder of its own; nothing of it is left afterwards.
 
-    Nodes wait long for each other: on a busy machine one that was killed is not back at once.
+    With a scenario of theirs nodes wait long for each other: on a busy machine one that was killed is not back at once.
     """
-    scenario.parent.chmod(0o755)
-    patient = {"environment": {"P2P_LABELDP_AWAY_LIMIT": f"{PATIENCE:g}"}}
-    services: dict[str, Any] = {node: patient | (override or {}).get(node, {}) for node in NODES} | {
-        "certs": {
-            "environment": {"SCENARIO": scenario.name},
-            "volumes": [f"{scenario.parent}:/scenarios:ro", f"{scenario.parent}:/data:ro"],
+    services = override or {}
+    if scenario is not None:
+        scenario.parent.chmod(0o755)
+        patient = {"environment": {"P2P_LABELDP_AWAY_LIMIT": f"{PATIENCE:g}"}}
+        services = {node: patient | services.get(node, {}) for node in NODES} | {
+            "certs": {
+                "environment": {"SCENARIO": scenario.name},
+                "volumes": [f"{scenario.parent}:/scenarios:ro", f"{scenario.parent}:/data:ro"],
+            }
         }
-    }
-    made = Project(folder, {"services": services})
+    made = Project(folder, {"services": services} if services else None)
     try:
         yield made
     finally:
