@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from p2p_labeldp.audit.folder import TRACE, find
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import view_of
-from p2p_labeldp.cli import main
 from p2p_labeldp.deployment.attacked import executed_in
 from p2p_labeldp.deployment.disturbing import Blow, disturbances, fired
 from p2p_labeldp.deployment.local import deploy
@@ -188,22 +186,13 @@ def test_nodes_must_agree_on_adversaries() -> None:
     assert "adversaries" not in sixty().shared_digests()
 
 
-def printed(command: str, folder: Path, place: Path, *options: str) -> dict[str, Any]:
-    """What a command says of a deployment with colluders, given the scenario as a file."""
-    text, keys = ENTRIES["collusion"]
-    (place / "attacked.toml").write_text(f'{text}\n[[adversaries]]\nkind = "collusion"\n{keys}\n')
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        assert main([command, str(folder), str(place / "attacked.toml"), "--seed", "5", "--json", *options]) == 0
-    found: dict[str, Any] = json.loads(said.getvalue())
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [(), ("mechanism.exchange=mixed", "mechanism.relays=2")], ids=["who ask", "who relay"]
 )
-def test_processes_with_colluders_leave_the_table_and_their_file(settings: tuple[str, ...], tmp_path: Path) -> None:
+def test_processes_with_colluders_leave_the_table_and_their_file(
+    settings: tuple[str, ...], tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
     """The row is the simulated one, since the games are the same. The attack on what was pooled is that on the view of
     a coalition, whoever relays: that is drawn from the certificates too, which are new for each deployment."""
     scenario = scenario_of("collusion", *settings)
@@ -215,10 +204,10 @@ def test_processes_with_colluders_leave_the_table_and_their_file(settings: tuple
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert len(json.loads(file.read_text())["labels"]) == len(simulated.assignments[0].members)
-    options = ("--pooled", str(file), *(f"--set={each}" for each in settings))
-    later = printed("attacks", tmp_path / "run", tmp_path, *options)
-    assert later["attacks"][0]["note"] == row.note
-    assert later["attacks"][0]["advantage"] == list(row.advantage or ())
+    (tmp_path / "attacked.toml").write_text(scenario.to_toml())
+    status, printed, _ = command("attacks", "run", "attacked.toml", "--pooled", str(file), "--json")
+    (later,) = json.loads(printed)["attacks"]
+    assert (status, later["note"], later["advantage"]) == (0, row.note, list(row.advantage or ()))
     executed = executed_in(summary, tmp_path / "run", scenario, None)
     labels, parameters = executed.dataset.labels, executed.resolved.plan.parameters
     known, members = dict(enumerate(labels.tolist())), executed.assignments[0].members

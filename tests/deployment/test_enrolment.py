@@ -172,28 +172,21 @@ async def test_a_join_folder_that_is_spoilt_is_named(certificates: Path, tmp_pat
 # Someone else in the coordinator's place
 
 
-async def test_a_server_that_is_not_the_coordinator_gets_no_token(
-    certificates: Path, tmp_path: Path, nursery: trio.Nursery
-) -> None:
-    posing = Server(certificates, "users-1", certificates / "enrolment")
-    await posing.start(nursery)
-    with pytest.raises(RunError, match="nobody enrolled this host"):
-        await enrol(tmp_path / "host", invite(certificates, "clinic"), posing.address, 0.3, posing.log)
-    assert await posing.logged("unreachable", reason="not the coordinator")
-    assert await posing.logged("refused", kind="enrolment")
-    assert not any(event == "enrolled" for event, _ in posing.lines)
-
-
-async def test_a_coordinator_of_another_authority_gets_no_token(
-    certificates: Path, tmp_path: Path, nursery: trio.Nursery
+@pytest.mark.parametrize(
+    ("root", "name", "reason"),
+    [("certificates", "users-1", "not the coordinator"), ("others", "coordinator", "certificate verify failed")],
+)
+async def test_whoever_is_not_this_root_s_coordinator_gets_no_token(
+    root: str, name: str, reason: str, certificates: Path, tmp_path: Path, nursery: trio.Nursery
 ) -> None:
     init_certificates(tmp_path / "others")
-    posing = Server(tmp_path / "others", "coordinator", tmp_path / "others" / "enrolment")
+    posing = Server(tmp_path / root, name, tmp_path / root / "enrolment")
     await posing.start(nursery)
     with pytest.raises(RunError, match="nobody enrolled this host"):
         await enrol(tmp_path / "host", invite(certificates, "clinic"), posing.address, 0.3, posing.log)
-    assert "certificate verify failed" in (await posing.logged("unreachable"))["reason"]
+    assert reason in (await posing.logged("unreachable"))["reason"]
     assert await posing.logged("refused", kind="enrolment")
+    assert not any(event == "enrolled" for event, _ in posing.lines)
 
 
 @pytest.mark.parametrize("answer", [b"", b"?", b"\x91" * 5000, b"\xff" * 9, msgspec.msgpack.encode(["enrolled", b"?"])])

@@ -12,7 +12,7 @@ import pytest
 import trio
 from asking import Command
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from intruding import enrolled_in
@@ -20,7 +20,18 @@ from live_deployment import Live, free_addresses
 from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment import enrolment, program
-from p2p_labeldp.deployment.certificates import certificate_of, init_certificates, issue, new_key
+from p2p_labeldp.deployment.certificates import (
+    CA,
+    CERT,
+    KEY,
+    certificate_of,
+    init_certificates,
+    issue,
+    key_pem,
+    make_folder,
+    new_key,
+    pem,
+)  # fmt: skip
 from p2p_labeldp.deployment.enrolment import Desk, Enrol, Enrolled, Rejected, Waits, enrol, serve_enrolment
 from p2p_labeldp.deployment.invitations import Register, check_token, invite, read_secret, read_token
 from p2p_labeldp.deployment.journal import FILE, Journal
@@ -289,13 +300,7 @@ def test_an_authority_below_another_one_with_any_name_will_do(tmp_path: Path) ->
         own = new_key()
         leaf = issue(own.public_key(), role, issuer, issuer_key, now, until, uri=f"urn:p2p-labeldp:{role}:{role}")
         folder = tmp_path / f"{role}-{issuer.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value}"
-        folder.mkdir()
-        pem = serialization.Encoding.PEM
-        form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        (folder / "ca.pem").write_bytes(study.public_bytes(pem))
-        (folder / "cert.pem").write_bytes(leaf.public_bytes(pem) + issuer.public_bytes(pem))
-        (folder / "key.pem").touch(0o600)
-        (folder / "key.pem").write_bytes(own.private_bytes(pem, *form))
+        make_folder(folder, {CA: pem(study), CERT: pem(leaf) + pem(issuer), KEY: key_pem(own)})
         return folder
 
     assert Credentials.load(node("learner", study, key)).identity.role == "learner"

@@ -15,7 +15,7 @@ import pytest
 import trio
 from deployment_model import Model
 from live_deployment import Live, free_addresses
-from processes import Machine, fleet
+from processes import Machine, fleet, program
 from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment.admission import PROGRAM
@@ -143,18 +143,9 @@ def test_sigterm_ends_a_node(tmp_path: Path, ignored: bool, enrolling: bool) -> 
     else:
         words += ["--certs", str(tmp_path / "certs/users-1"), "--coordinator", free_addresses(1)[0]]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from p2p_labeldp.cli import script; script()", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    finally:
+    with program(*words) as process:
         signal.signal(signal.SIGINT, before)
-    assert process.stderr is not None
-    try:
+        assert process.stderr is not None
         said = [json.loads(process.stderr.readline()) for _ in range(1 if enrolling else 2)]
         if enrolling:
             assert said[0]["event"] == "unreachable"
@@ -163,10 +154,6 @@ def test_sigterm_ends_a_node(tmp_path: Path, ignored: bool, enrolling: bool) -> 
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 3
         assert "interrupted" in process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
 
 
 # Versions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import trio
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import NameOID
 
+from p2p_labeldp.deployment.certificates import CA, CERT, KEY, key_pem, load_authority, make_folder, new_key, pem
 from p2p_labeldp.deployment.signing import make_request, sign_request, store_certificate
 from p2p_labeldp.network.frames import AnyFrame, Bye, Frame, FrameReader, Ping, decode, pack
 
@@ -34,16 +33,12 @@ def context_of(identity: Path | None = None, **settings: Any) -> ssl.SSLContext:
 
 def forge(folder: Path, certificates: Path, issuer: str, *uris: str) -> Path:
     """A folder with a certificate for these URIs, as whoever holds an authority's key could make it."""
-    authority = certificates / issuer
-    file = authority / ("cert.pem" if issuer == "enrolment" else "ca.pem")
-    chain = x509.load_pem_x509_certificate(file.read_bytes())
-    issuer_key = serialization.load_pem_private_key((authority / "key.pem").read_bytes(), None)
-    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
-    key = ec.generate_private_key(ec.SECP256R1())
+    authority = load_authority(certificates / issuer, CERT if issuer == "enrolment" else CA)
+    key = new_key()
     builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "forged")]))
-        .issuer_name(chain.subject)
+        .issuer_name(authority.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
@@ -52,14 +47,8 @@ def forge(folder: Path, certificates: Path, issuer: str, *uris: str) -> Path:
     if uris:
         names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris])
         builder = builder.add_extension(names, critical=False)
-    pem = serialization.Encoding.PEM
-    folder.mkdir(mode=0o700)
-    shutil.copy(authority / "ca.pem", folder / "ca.pem")
-    leaf = builder.sign(issuer_key, hashes.SHA256())
-    (folder / "cert.pem").write_bytes(leaf.public_bytes(pem) + chain.public_bytes(pem))
-    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, *form))
-    (folder / "key.pem").chmod(0o600)
+    chain = pem(builder.sign(authority.key, hashes.SHA256())) + pem(authority.certificate)
+    make_folder(folder, {CA: (certificates / issuer / CA).read_bytes(), CERT: chain, KEY: key_pem(key)})
     return folder
 
 
