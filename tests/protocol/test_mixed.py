@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -154,11 +154,19 @@ def spoiled(make: type[Any], change: Any, once: bool = True, **settings: Any) ->
     return run
 
 
-def altering(kind: type[Any], whose: int | None = None, **changes: Any) -> Any:
-    """A change of messages of a kind, of one user or of all: fields, or what makes a field of the message."""
+Chosen = int | None | Callable[[Mixed, int, Any], bool]
+"""Of messages of a kind: those of a user, all, or those that a test of the run, the sender and the message chooses."""
+
+
+def is_chosen(chosen: Chosen, run: Mixed, sender: int, message: Any) -> bool:
+    return chosen(run, sender, message) if callable(chosen) else chosen in (None, sender)
+
+
+def altering(kind: type[Any], chosen: Chosen = None, **changes: Any) -> Any:
+    """A change of some messages: fields, or what makes a field of the message."""
 
     def change(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is not kind or whose not in (None, sender):
+        if type(message) is not kind or not is_chosen(chosen, run, sender, message):
             return None
         made = {name: value(message) if callable(value) else value for name, value in changes.items()}
         return [(sender, receiver, swapped(message, **made))]
@@ -166,8 +174,19 @@ def altering(kind: type[Any], whose: int | None = None, **changes: Any) -> Any:
     return change
 
 
-def losing(kind: type[Any], whose: int | None = None) -> Any:
-    return lambda run, sender, receiver, message: [] if type(message) is kind and whose in (None, sender) else None
+def losing(kind: type[Any], chosen: Chosen = None) -> Any:
+    def change(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        return [] if type(message) is kind and is_chosen(chosen, run, sender, message) else None
+
+    return change
+
+
+def relaying_as(position: int) -> Chosen:
+    return lambda run, sender, message: sender == run.session.relays[position]
+
+
+def at_step(step: int) -> Chosen:
+    return lambda run, sender, message: message.step == step
 
 
 def shown(run: Mixed, relay_: int, batch: Any, packets: list[bytes]) -> Any:
@@ -226,11 +245,7 @@ def keys_of(found: session.Session) -> tuple[list[bytes], list[bytes], bytes]:
 
 @CIPHERS
 def test_a_batch_with_a_packet_twice_is_refused_and_names_who_passed_it_on(make: type[Any]) -> None:
-    def double(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Batch and message.step == 1:
-            return [(sender, receiver, swapped(message, packets=[message.packets[1], *message.packets[1:]]))]
-        return None
-
+    double = altering(Batch, at_step(1), packets=lambda message: [message.packets[1], *message.packets[1:]])
     run = spoiled(make, double, once=False)
     assert not opened(run)
     assert run.coordinator.stopped == [0]
@@ -351,10 +366,7 @@ def test_a_coordinator_that_says_that_other_keys_sign_is_refused() -> None:
 
 
 def test_a_batch_that_the_last_relay_has_not_signed_is_refused() -> None:
-    def unsigned(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return [(sender, receiver, swapped(message, signature=bytes(8)))] if last_batch(run, message) else None
-
-    run = spoiled(Vault, unsigned, once=False)
+    run = spoiled(Vault, altering(Batch, at_step(3), signature=bytes(8)), once=False)
     assert any("has not signed the batch" in refusal.reason for _, refusal in run.refusals)
     assert not run.of_kind(Go)
 
@@ -387,11 +399,7 @@ def test_no_relay_releases_without_a_go_of_everyone(make: type[Any]) -> None:
 @CIPHERS
 def test_after_a_release_nobody_who_said_go_takes_part_in_another_attempt(make: type[Any]) -> None:
     """One relay keeps its key to itself: the others have released, so that there is no other batch to compare with."""
-
-    def withhold(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        return [] if type(message) is Unlock and sender == run.session.relays[1] else None
-
-    run = spoiled(make, withhold, once=False)
+    run = spoiled(make, losing(Unlock, relaying_as(1)), once=False)
     first, withheld, last = run.session.relays
     for waits in (first, last):
         assert f"attempt 0: user {waits} has released her key, and waits for user {withheld}" in run.named
@@ -403,20 +411,9 @@ def test_after_a_release_nobody_who_said_go_takes_part_in_another_attempt(make: 
 
 
 def test_another_attempt_after_go_needs_the_word_of_every_relay() -> None:
-    """A coordinator that claims a failure where there was none gets nobody to deposit again."""
-    run = Mixed(SIZE)
-    halts: list[Any] = []
-
-    def tamper(sender: int, receiver: int, message: Any) -> Iterable[Sent]:
-        if type(message) is Unlock:
-            return []  # so that it takes forever
-        if type(message) is Halt:
-            halts.append(message)
-        return [(sender, receiver, message)]
-
-    run._tamper = tamper
-    run.run()
-    assert not halts
+    """A coordinator that claims a failure where there was none gets nobody to deposit again: no key is told."""
+    run = spoiled(Vault, losing(Unlock), once=False)
+    assert not run.of_kind(Halt)
     assert {message.attempt for _, _, message in run.of_kind(Deposit)} == {0}
 
 
@@ -429,12 +426,7 @@ def test_a_relay_that_has_released_cannot_halt() -> None:
 
 @CIPHERS
 def test_a_nonce_that_was_not_committed_to_is_refused_and_nothing_is_dealt_by_it(make: type[Any]) -> None:
-    def another(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
-        if type(message) is Reveal and sender == run.session.relays[0]:
-            return [(sender, receiver, swapped(message, nonce=bytes(16)))]
-        return None
-
-    run = spoiled(make, another, once=False)
+    run = spoiled(make, altering(Reveal, relaying_as(0), nonce=bytes(16)), once=False)
     assert {refusal.about for _, refusal in run.refusals if refusal.kind == "reveal"} == {run.session.relays[0]}
     assert len(run.reports[0]) < SIZE
 
@@ -489,12 +481,10 @@ def test_a_cluster_with_fewer_members_than_relays_abstains() -> None:
 
 
 def test_too_few_commitments_stop_the_cluster() -> None:
-    run = Mixed(
-        5, minimum_size=5, tamper=lambda *sent: [] if sent[0] == 1 and type(sent[2]) is Commit else [sent]
-    ).run()
+    run = spoiled(Vault, losing(Commit, 1), once=False, minimum_size=SIZE)
     assert not run.of_kind(Open)
     assert run.coordinator.stopped == [0]
-    assert run.outcomes()[0]["abstained"] == 5
+    assert run.outcomes()[0]["abstained"] == SIZE
 
 
 def test_a_coordinator_that_leaves_fewer_members_than_the_minimum_gets_no_opening() -> None:

@@ -88,6 +88,10 @@ def test_layers_that_are_not_hers_prove_nothing(cipher: Cipher) -> None:
     assert not cipher.proves(Sealed([], []), public, CONTEXT)
 
 
+def test_a_packet_takes_two_bytes_for_its_label_and_48_for_each_layer() -> None:
+    assert [ONIONS.packet_size(3, step) for step in range(4)] == [290, 242, 194, 146]
+
+
 def test_keys_of_small_order_are_not_usable() -> None:
     assert not ONIONS.usable(bytes(32))
     assert not ONIONS.usable(b"\x01" + bytes(31))

@@ -23,11 +23,11 @@ from p2p_labeldp.mechanisms.mixing import Secret, Secrets
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Batch, Deposit, Drawn
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
-from p2p_labeldp.protocol.wire import Envelope, decode, encode
+from p2p_labeldp.protocol.wire import Envelope, encode
 from p2p_labeldp.scenario import Network, make_entry, parse_scenario, replace
 
 SIZE, CLUSTERS = 24, 2
@@ -179,18 +179,3 @@ def test_labels_and_draws_did_differ() -> None:
     drawn = [[frame for *_, frame in each if b"drawn" in frame] for each in (one, other)]
     assert len(drawn[0]) == 2 * SIZE
     assert drawn[0] != drawn[1]
-
-
-def test_every_packet_of_a_step_has_one_size_whatever_it_holds() -> None:
-    _, contents = execution(1, Network(), "user", Onions)
-    sizes: dict[int, set[int]] = {}
-    for *_, frame in contents:
-        message = decode(frame).message
-        if type(message) is Deposit:
-            sizes.setdefault(0, set()).add(len(message.packet))
-        elif type(message) is Batch:
-            sizes.setdefault(message.step, set()).update(map(len, message.packets))
-        elif type(message) is Drawn:
-            sizes.setdefault(-1, set()).add(len(frame))
-    assert {step: len(found) for step, found in sizes.items() if step >= 0} == dict.fromkeys(range(4), 1)
-    assert [min(sizes[step]) for step in range(4)] == [290, 242, 194, 146]
