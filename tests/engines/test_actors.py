@@ -9,7 +9,7 @@ import msgpack
 import numpy as np
 import pytest
 import trio
-from small import population_of
+from small import population_of, simulated
 from trio.testing import MockClock
 
 from p2p_labeldp.adversaries.roles import Silent
@@ -18,7 +18,6 @@ from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RunError
 from p2p_labeldp.experiments import run
 from p2p_labeldp.mechanisms import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Message, Outgoing, Report
 from p2p_labeldp.protocol.user import User
@@ -42,7 +41,7 @@ class Trace:
 
 def simulation(population: Population, trace: Trace, **settings: float) -> Simulation:
     network = Network(**{"latency": 1.0, "hello_limit": 30.0, "round_limit": 40.0} | settings)
-    return Simulation(population, exchange_of(Parameters(0.1, 1.0)), SeededCoins(1), network, write=trace.write)
+    return simulated(population, Parameters(0.1, 1.0), network=network, write=trace.write)
 
 
 class Rude(User):
@@ -64,16 +63,16 @@ class Broken(User):
 
 async def test_who_gets_no_answer_reports_nothing_and_the_round_ends_at_its_limit(autojump_clock: MockClock) -> None:
     trace = Trace()
-    simulated = simulation(population_of([0, 1, 0, 1], [0, 0, 0, 0]), trace)
+    made = simulation(population_of([0, 1, 0, 1], [0, 0, 0, 0]), trace)
     asked = [int(SeededCoins(1).block(0, 0, 4)[user, 1] * 4) for user in range(4)]
-    simulated.users[asked[0]] = Silent(asked[0], 1, simulated.host)
-    await simulated.main()
+    made.users[asked[0]] = Silent(asked[0], 1, made.host)
+    await made.main()
     unanswered = [user for user in range(4) if asked[user] == asked[0]]
-    outcome = simulated.outcome()
+    outcome = made.outcome()
     assert outcome.missing == unanswered
     assert outcome.rounds[0][0].tolist() == [user for user in range(4) if user not in unanswered]
     # hello at 0, roster at 1, so the round is closed at 1 + 40; everyone hears of it at 42, and reports arrive at 43.
-    assert simulated.network.now == pytest.approx(43.0)
+    assert made.network.now == pytest.approx(43.0)
     assert trio.current_time() == pytest.approx(43.0, abs=1.0)
 
 
@@ -81,29 +80,29 @@ async def test_surplus_and_misdirected_messages_are_refused_and_traced_and_hones
     autojump_clock: MockClock,
 ) -> None:
     trace = Trace()
-    simulated = simulation(population_of([0, 1, 0, 1, 1], [0] * 5), trace)
-    simulated.users[3] = Rude(3, 1, simulated.host)
-    await simulated.main()
-    simulated.network.flush()
+    made = simulation(population_of([0, 1, 0, 1, 1], [0] * 5), trace)
+    made.users[3] = Rude(3, 1, made.host)
+    await made.main()
+    made.network.flush()
     reasons = {str(record[4][3]) for record in trace.messages("refusal")}  # type: ignore[index]
     assert reasons >= {"duplicate", "misdirected"}
-    assert simulated.outcome().rounds[0][0].tolist() == [0, 1, 2, 3, 4]
-    assert simulated.outcome().missing == []
+    assert made.outcome().rounds[0][0].tolist() == [0, 1, 2, 3, 4]
+    assert made.outcome().missing == []
 
 
 def test_an_actor_that_breaks_is_named_with_time_seed_and_cause() -> None:
-    simulated = simulation(population_of([0, 1, 0], [0, 0, 0]), Trace())
-    simulated.users[1] = Broken(1, 1, simulated.host)
-    with pytest.raises(RunError, match=r"user 1 broke at virtual time 2 s, seed 0: ZeroDivisionError: a bug"):
-        simulated.run()
+    made = simulation(population_of([0, 1, 0], [0, 0, 0]), Trace())
+    made.users[1] = Broken(1, 1, made.host)
+    with pytest.raises(RunError, match=r"user 1 broke at virtual time 2 s, seed 1: ZeroDivisionError: a bug"):
+        made.run()
 
 
 def test_the_trace_of_a_broken_run_holds_what_was_sent() -> None:
     trace = Trace()
-    simulated = simulation(population_of([0, 1, 0], [0, 0, 0]), trace)
-    simulated.users[1] = Broken(1, 1, simulated.host)
+    made = simulation(population_of([0, 1, 0], [0, 0, 0]), trace)
+    made.users[1] = Broken(1, 1, made.host)
     with pytest.raises(RunError):
-        simulated.run()
+        made.run()
     assert len(trace.messages("hello")) == 3
 
 

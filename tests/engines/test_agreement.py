@@ -11,20 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import Case, cases
-from small import population_of, sixty
+from small import population_of, simulated, sixty
 
-from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Outcome, Population
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import MAX_SEED, Network, load_scenario
-
-
-def by_actors(population: Population, parameters: Parameters, seed: int, network: Network, hosting: str) -> Outcome:
-    return Simulation(population, exchange_of(parameters), SeededCoins(seed), network, hosting=hosting, seed=seed).run()
 
 
 @given(
@@ -39,7 +33,7 @@ def test_engines_agree_whatever_the_problem_the_hosting_and_the_order_of_message
 ) -> None:
     labels, clusters, parameters = case
     population = population_of(labels, clusters)
-    actors = by_actors(population, parameters, seed, network, hosting)
+    actors = simulated(population, parameters, network=network, hosting=hosting, seed=seed).run()
     vectorized = run_vectorized(population, exchange_of(parameters), SeededCoins(seed))
     assert actors.sha256() == vectorized.sha256()
     assert actors.outcomes == vectorized.outcomes
@@ -67,7 +61,7 @@ def test_engines_agree_at_the_edges(
     labels: list[int], clusters: list[int], parameters: Parameters, hosting: str
 ) -> None:
     population = population_of(labels, clusters)
-    actors = by_actors(population, parameters, 7, Network(), hosting)
+    actors = simulated(population, parameters, hosting=hosting, seed=7).run()
     assert actors.sha256() == run_vectorized(population, exchange_of(parameters), SeededCoins(7)).sha256()
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import by_the_book, cases
-from small import SIXTY, population_of, sixty
+from small import SIXTY, population_of, simulated, sixty
 
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.cli import main
@@ -100,11 +100,10 @@ def problems(draw: st.DrawFn, harsh: bool) -> tuple[Population, Parameters, int,
 def simulation_of(
     population: Population, parameters: Parameters, seed: int, scenario: Scenario, hosting: str, **more: Any
 ) -> Simulation:
-    made = faults_of(scenario, len(population.labels))
-    coins = SeededCoins(seed)
-    return Simulation(
-        population, exchange_of(parameters), coins, scenario.network, hosting=hosting, seed=seed, faults=made, **more
-    )  # fmt: skip
+    faults = faults_of(scenario, len(population.labels))
+    return simulated(
+        population, parameters, network=scenario.network, hosting=hosting, seed=seed, faults=faults, **more
+    )
 
 
 # Everyone is reachable in the end
@@ -196,9 +195,9 @@ def test_exactly_those_who_missed_something_are_missing_and_the_others_finish(
     problem: tuple[Population, Parameters, int, Scenario], hosting: str
 ) -> None:
     population, parameters, seed, scenario = problem
-    simulated = simulation_of(population, parameters, seed, scenario, hosting)
-    notes = Notes(simulated)
-    outcome = simulated.run()
+    simulation = simulation_of(population, parameters, seed, scenario, hosting)
+    notes = Notes(simulation)
+    outcome = simulation.run()
     everyone = range(len(population.labels))
     assert outcome.missing == [user for user in everyone if not notes.complete(user, parameters.rounds)]
     expected = by_the_book(population.labels.tolist(), outcome.clusters.tolist(), parameters, seed)

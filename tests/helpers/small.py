@@ -1,4 +1,4 @@
-"""Scenarios and populations that several rooms' tests run: given clusters of synthetic users, done in a blink.
+"""What several rooms' tests run: scenarios, populations and simulations of given clusters, done in a blink.
 
 Scenarios are texts, to which tests add settings, entries or sections of their own.
 """
@@ -15,10 +15,14 @@ import pytest
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.data.dataset import compact
+from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.experiments import run
+from p2p_labeldp.mechanisms import Coins, SeededCoins
+from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.runs import Run
-from p2p_labeldp.scenario import Scenario, parse_scenario
+from p2p_labeldp.scenario import Network, Scenario, parse_scenario
 
 SIXTY = """
 [data]
@@ -120,6 +124,21 @@ def population_of(labels: Sequence[int] | Labels, clusters: Sequence[int] | Labe
     given = np.array(clusters)
     features = np.zeros((len(labels), 1), dtype=np.float32)
     return Population(features, np.array(labels, dtype=np.int64), lambda ids, _: compact(given[ids]))
+
+
+def simulated(
+    population: Population,
+    parameters: Parameters,
+    coins: Coins | None = None,
+    network: Network | None = None,
+    *,
+    seed: int = 1,
+    **more: Any,
+) -> Simulation:
+    """An exchange that has not begun; coins are those of the seed unless given, and messages arrive at once."""
+    return Simulation(
+        population, exchange_of(parameters), coins or SeededCoins(seed), network or Network(), seed=seed, **more
+    )
 
 
 def unmeasured(scenario: Scenario, **options: Any) -> Run:

@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small import MIXED
+from small import MIXED, population_of, simulated
 
 from p2p_labeldp.adversaries.install import install
-from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.mechanisms.coins import FLIP, OTHER, SeededCoins
 from p2p_labeldp.mechanisms.mixing import Secret, Secrets
-from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER
@@ -81,19 +78,11 @@ def execution(
     """
     disturbed = disturbed or {}
     labels = np.random.default_rng(seed).integers(0, 3, SIZE)
-    population = Population(np.zeros((SIZE, 1), dtype=np.float32), labels, lambda ids, _: ids % CLUSTERS)
+    population = population_of(labels, np.arange(SIZE) % CLUSTERS)
     rules = [make_entry("faults", disturbed)] if "rule" in disturbed else []
     faults = Faults(rules, SIZE, 7, 1000.0) if rules else None
-    simulation = Simulation(
-        population,
-        exchange_of(PARAMETERS),
-        Flips(7, seed),
-        network,
-        hosting=hosting,
-        seed=7,
-        cipher=make(),
-        faults=faults,
-    )
+    settings = {"hosting": hosting, "seed": 7, "cipher": make(), "faults": faults}
+    simulation = simulated(population, PARAMETERS, Flips(7, seed), network, **settings)
     assert isinstance(simulation.host, MixingHost)
     simulation.host.secrets = Draws(b"the same", b"%d" % (seed if orders is None else orders))
     if "kind" in disturbed:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small import population_of, simulated
 
 from p2p_labeldp.adversaries.roles import FreshAnswerer
 from p2p_labeldp.audit.array_views import ClusterViews
@@ -26,11 +27,9 @@ from p2p_labeldp.audit.sample import Sample, fit_tests
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.cli import main
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.experiments.epsilon import EngineSampler, Setting, ShiftedCoins, audit_epsilon
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.messages import Answer, Ask, Assignment, Message, Outgoing, Round
@@ -183,21 +182,13 @@ def traces(tmp_path: Path) -> Callable[..., Iterator[Checker]]:
     """Runs of actors, each checked; with a bug the auditor does not know the coins."""
     clusters = np.repeat(np.arange(CLUSTERS), SIZE)
     labels = (np.arange(CLUSTERS * SIZE) % 3 == 0).astype(np.int64)
-    population = Population(np.zeros((len(labels), 1), dtype=np.float32), labels, lambda ids, _: clusters[ids])
+    population = population_of(labels, clusters)
 
     def make(seeds: range, bug: type[User] | None = None) -> Iterator[Checker]:
         for seed in seeds:
             coins, path = SeededCoins(seed), tmp_path / "trace.msgpack"
             with path.open("wb") as file:
-                simulation = Simulation(
-                    population,
-                    exchange_of(PARAMETERS),
-                    coins,
-                    Network(),
-                    hosting="cluster",
-                    seed=seed,
-                    write=file.write,
-                )
+                simulation = simulated(population, PARAMETERS, hosting="cluster", seed=seed, write=file.write)
                 if bug is not None:
                     put(bug, seed)(simulation)
                 simulation.run()

@@ -17,6 +17,7 @@ import pytest
 from deployment_model import Model
 from journals import ENTRY, of_kind
 from live_deployment import Live
+from small import population_of, simulated
 from transcripts import Execution, Received, alike, drawn, listen
 
 from p2p_labeldp.data import Dataset, load
@@ -24,8 +25,6 @@ from p2p_labeldp.deployment import making
 from p2p_labeldp.deployment.items import Begin, Examples, Mail, Result, Wanted, decode_item
 from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
-from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.network.faults import Faults
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.messages import (
@@ -61,22 +60,15 @@ HOLDUPS = [
 ]
 
 
-def simulated(
+def simulation_of(
     execution: Execution, network: Network, hosting: str, holdups: list[dict[str, Any]] | None = None
 ) -> Simulation:
     size = len(execution.labels)
-    population = Population(np.zeros((size, 1), dtype=np.float32), execution.labels, lambda ids, _: np.zeros_like(ids))
     text = "".join("\n[[faults]]\n" + "\n".join(f"{k} = {v!r}" for k, v in rule.items()) for rule in holdups or [])
     faults = Faults(parse_scenario(text).faults, size, 7, 1000.0) if holdups is not None else None
-    return Simulation(
-        population,
-        exchange_of(Parameters(ALPHA, THETA, rounds=len(execution.asked))),
-        execution.coins(ALPHA, THETA),
-        network,
-        hosting=hosting,
-        seed=7,
-        faults=faults,
-    )
+    population, coins = population_of(execution.labels, [0] * size), execution.coins(ALPHA, THETA)
+    parameters = Parameters(ALPHA, THETA, rounds=len(execution.asked))
+    return simulated(population, parameters, coins, network, hosting=hosting, seed=7, faults=faults)
 
 
 def heard(simulation: Simulation, role: str, address: int) -> Received:
@@ -93,7 +85,7 @@ def heard(simulation: Simulation, role: str, address: int) -> Received:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_learner_cannot_tell_who_asked_whom(hosting: str, network: Network, seed: int) -> None:
     pair = alike(np.random.default_rng(seed), SIZE, ROUNDS)
-    one, other = (heard(simulated(each, network, hosting), "learner", LEARNER) for each in pair)
+    one, other = (heard(simulation_of(each, network, hosting), "learner", LEARNER) for each in pair)
     assert len(one.messages) > ROUNDS
     assert one.since_each_close() == other.since_each_close()
 
@@ -104,8 +96,8 @@ def test_a_learner_cannot_tell_whose_exchange_was_held_up(hosting: str, rule: di
     """The first round is held up in one of the two, and not in the other."""
     pair = alike(np.random.default_rng(11), SIZE, ROUNDS)
     network = Network(latency=0.05, jitter=0.01)
-    one = heard(simulated(pair[0], network, hosting, []), "learner", LEARNER)
-    simulation = simulated(pair[1], network, hosting, [rule])
+    one = heard(simulation_of(pair[0], network, hosting, []), "learner", LEARNER)
+    simulation = simulation_of(pair[1], network, hosting, [rule])
     other = heard(simulation, "learner", LEARNER)
     assert simulation.outcome().faults[0]["fired"] > 0
     assert simulation.network.last_time > 1.0 or rule["rule"] == "duplicate", "the exchange did take longer"
@@ -117,7 +109,7 @@ def test_a_learner_cannot_tell_whose_exchange_was_held_up(hosting: str, rule: di
 def test_what_the_coordinator_receives_does_not_depend_on_labels(hosting: str, network: Network) -> None:
     one = drawn(np.random.default_rng(5), SIZE, ROUNDS)
     other = dataclasses.replace(one, noisy=1 - one.noisy, labels=np.roll(one.labels, 1))
-    first, second = (heard(simulated(each, network, hosting), "coordinator", COORDINATOR) for each in (one, other))
+    first, second = (heard(simulation_of(each, network, hosting), "coordinator", COORDINATOR) for each in (one, other))
     assert first.messages == second.messages
 
 
@@ -141,7 +133,7 @@ def test_what_a_user_receives_depends_on_no_label_but_that_of_her_peer(hosting: 
         other = dataclasses.replace(one, noisy=noisy, labels=1 - one.labels)
         transcripts = []
         for each in (one, other):
-            simulation = simulated(each, network, hosting)
+            simulation = simulation_of(each, network, hosting)
             listener = Listening(user, int(each.labels[user]), simulation.host)
             listener.received = Received(user, simulation.network)
             simulation.users[user] = listener
@@ -166,7 +158,7 @@ def test_reports_that_leave_with_the_answer_are_told_apart() -> None:
     """So these tests are able to fail."""
     found = []
     for each in alike(np.random.default_rng(0), SIZE, 1):
-        simulation = simulated(each, Network(latency=0.05, jitter=0.3), "user")
+        simulation = simulation_of(each, Network(latency=0.05, jitter=0.3), "user")
         simulation.users = [Hasty(user.id, user.label, user.host) for user in simulation.users]
         found.append([(sender, frame) for _, sender, frame in heard(simulation, "learner", LEARNER).messages])
     assert sorted(found[0]) == sorted(found[1])
