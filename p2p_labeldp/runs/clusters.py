@@ -21,7 +21,9 @@ class ClusterPlan:
         self, scenario: Scenario, users: int, given: NDArray[np.int64] | None, shared: Shared | None = None
     ) -> None:
         self.merged = 0
-        self._shared = shared
+        self._find, self._digest = (
+            (kmeans_clusters, digest_of) if shared is None else (shared.clustering, shared.digest)
+        )
         self._users = users
         self._known: NDArray[np.int64] | None = None
         self._claimed = b""  # a digest of the features that they were found from
@@ -47,10 +49,6 @@ class ClusterPlan:
             self._known, self._claimed = self._cluster(ids, features), claimed
         return self._known
 
-    def _digest(self, features: NDArray[np.float32]) -> bytes:
-        mine = self._shared is not None and features is self._shared.dataset.features
-        return self._shared.features_digest if self._shared is not None and mine else digest_of(features)
-
     def centres(self) -> list[tuple[int, NDArray[np.float32]]]:
         """The cells of the newest clustering, each with its cluster; none where clusters are given."""
         return self._cells
@@ -60,15 +58,7 @@ class ClusterPlan:
             assert self._given is not None
             return np.unique(self._given[ids], return_inverse=True)[1].astype(np.int64)
         count = min(self._settings.count, len(ids))
-        minimum = self._settings.minimum_size
-        if (
-            self._shared is not None
-            and len(ids) == self._users
-            and self._digest(features) == self._shared.features_digest
-        ):
-            found = self._shared.clustering(count, minimum, self._seed)
-        else:
-            found = kmeans_clusters(features, count, minimum, self._seed)
+        found = self._find(features, count, self._settings.minimum_size, self._seed)
         self.merged = found.merged
         assert found.home is not None
         assert found.cells is not None

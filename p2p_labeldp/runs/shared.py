@@ -36,14 +36,20 @@ class Shared:
             array.flags.writeable = False
 
     @cached_property
-    def features_digest(self) -> bytes:
+    def _own(self) -> bytes:
         return digest_of(self.dataset.features)
 
-    def clustering(self, count: int, minimum_size: int, seed: int) -> Clustering:
-        """k-means of everyone's features; labels have no part in it."""
+    def digest(self, features: NDArray[np.float32]) -> bytes:
+        """As ``digest_of``; that of the data set's own features is found once."""
+        return self._own if features is self.dataset.features else digest_of(features)
+
+    def clustering(self, features: NDArray[np.float32], count: int, minimum_size: int, seed: int) -> Clustering:
+        """k-means of features, found once for those of the data set; labels have no part in it."""
+        if self.digest(features) != self._own:
+            return kmeans_clusters(features, count, minimum_size, seed)
         key = count, minimum_size, seed
         if key not in self._clusterings:
-            self._clusterings[key] = kmeans_clusters(self.dataset.features, count, minimum_size, seed)
+            self._clusterings[key] = kmeans_clusters(features, count, minimum_size, seed)
         return self._clusterings[key]
 
     def nonprivate(self, learner: Learner) -> Metrics:
