@@ -64,8 +64,7 @@ from p2p_labeldp.protocol.messages import (
     Round,
 )
 from p2p_labeldp.protocol.mixing_host import MixingHost
-from p2p_labeldp.protocol.responder import Responder
-from p2p_labeldp.protocol.submitter import Submitter
+from p2p_labeldp.protocol.submitter import Responder, Submitter
 from p2p_labeldp.protocol.user import User
 from p2p_labeldp.protocol.wire import Envelope
 from p2p_labeldp.scenario import EXCHANGES, Scenario

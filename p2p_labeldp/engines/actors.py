@@ -46,9 +46,8 @@ from p2p_labeldp.protocol.messages import (
 )
 from p2p_labeldp.protocol.mixing_coordinator import MixingCoordinator
 from p2p_labeldp.protocol.mixing_host import MixingHost
-from p2p_labeldp.protocol.responder import Responder
 from p2p_labeldp.protocol.sealing import Cipher, Vault
-from p2p_labeldp.protocol.submitter import Submitter
+from p2p_labeldp.protocol.submitter import Responder, Submitter
 from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import EXCHANGES, Network
 from p2p_labeldp.streams import KeyedStream, Purpose

@@ -1,39 +1,26 @@
-"""Curator and shuffler, and the users who hand their labels over."""
+"""Curator and shuffler: they gather what users hand over, and pass on what the learner is to have."""
 
 from __future__ import annotations
-
-from array import array
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from roles import Row, assert_refused, closed, fault, roster
 
-from p2p_labeldp.mechanisms import SeededCoins
-from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol import Host
 from p2p_labeldp.protocol.intermediary import Curator, Shuffler, Work
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
-    CURATOR,
     LEARNER,
-    SHUFFLER,
-    Answer,
     Ask,
-    Assignment,
     ClusterShares,
-    Done,
     Fault,
-    Goodbye,
     Outgoing,
     Refusal,
     Release,
-    Report,
     Roster,
     Submit,
 )
-from p2p_labeldp.protocol.submitter import Submitter
 
 Ids = NDArray[np.int64]
 
@@ -126,51 +113,3 @@ REFUSED: dict[str, Row] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_it_refuses_and_stays_as_it_was(what: str) -> None:
     assert_refused(*REFUSED[what])
-
-
-def submitter(to: int, *, alpha: float = 0.0, theta: float = 1.0, minimum: int = 1) -> Submitter:
-    host = Host(Parameters(alpha, theta, 3, minimum_size=minimum), SeededCoins(1), 0, 2)
-    host.rosters[0] = array("q", [0, 1])
-    return Submitter(0, 1, host, to)
-
-
-def test_a_curator_is_handed_the_true_label() -> None:
-    said = submitter(CURATOR).receive(COORDINATOR, Assignment(0, 2, 0))
-    assert list(said) == [(CURATOR, Submit(1)), (COORDINATOR, Done(0, "reported"))]
-
-
-def test_a_shuffler_is_handed_the_flipped_one() -> None:
-    (_, handed), _ = submitter(SHUFFLER, alpha=1.0).receive(COORDINATOR, Assignment(0, 2, 0))
-    assert isinstance(handed, Submit)
-    assert handed.label in (0, 2)
-
-
-def test_where_labels_go_straight_to_the_learner_they_do_so_at_the_close() -> None:
-    someone = submitter(LEARNER)
-    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "reported"))]
-    assert list(someone.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(0, 1))]
-
-
-def test_who_keeps_her_label_to_herself_says_so_and_reports_nothing() -> None:
-    someone = submitter(LEARNER, theta=0.0)
-    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "dropped"))]
-    assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
-
-
-def test_who_has_handed_her_label_over_has_nothing_to_report_at_the_close() -> None:
-    someone = submitter(CURATOR)
-    someone.receive(COORDINATOR, Assignment(0, 2, 0))
-    assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
-
-
-def test_she_abstains_in_a_small_cluster_and_answers_nobody() -> None:
-    someone = submitter(CURATOR, minimum=3)
-    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "abstained"))]
-    assert fault(someone, (1, Ask(0))) == "misdirected"
-
-
-def test_who_has_handed_over_her_true_label_tells_it_to_nobody_else() -> None:
-    someone = submitter(CURATOR)
-    someone.receive(COORDINATOR, Assignment(0, 2, 0))
-    assert fault(someone, (1, Ask(0))) == "misdirected"
-    assert fault(someone, (1, Answer(0, 0))) == "misdirected"

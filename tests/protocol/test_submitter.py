@@ -1,4 +1,4 @@
-"""A user of two stages uses her label once, whatever the learner sends her and whenever."""
+"""Users who hand their labels over use them once; in two stages, whatever the learner sends them and whenever."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import numpy as np
 from roles import closed, fault
 
 from p2p_labeldp.mechanisms import SeededCoins, make_plan
+from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.host import Host
 from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import (
     COORDINATOR,
+    CURATOR,
     LEARNER,
+    SHUFFLER,
+    Answer,
     Ask,
     Assignment,
     Done,
@@ -20,8 +24,60 @@ from p2p_labeldp.protocol.messages import (
     Prior,
     Report,
     Round,
+    Submit,
 )
-from p2p_labeldp.protocol.responder import Responder
+from p2p_labeldp.protocol.submitter import Responder, Submitter
+
+
+def submitter(to: int, *, alpha: float = 0.0, theta: float = 1.0, minimum: int = 1) -> Submitter:
+    host = Host(Parameters(alpha, theta, 3, minimum_size=minimum), SeededCoins(1), 0, 2)
+    host.rosters[0] = array("q", [0, 1])
+    return Submitter(0, 1, host, to)
+
+
+def test_a_curator_is_handed_the_true_label() -> None:
+    said = submitter(CURATOR).receive(COORDINATOR, Assignment(0, 2, 0))
+    assert list(said) == [(CURATOR, Submit(1)), (COORDINATOR, Done(0, "reported"))]
+
+
+def test_a_shuffler_is_handed_the_flipped_one() -> None:
+    (_, handed), _ = submitter(SHUFFLER, alpha=1.0).receive(COORDINATOR, Assignment(0, 2, 0))
+    assert isinstance(handed, Submit)
+    assert handed.label in (0, 2)
+
+
+def test_where_labels_go_straight_to_the_learner_they_do_so_at_the_close() -> None:
+    someone = submitter(LEARNER)
+    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "reported"))]
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(0, 1))]
+
+
+def test_who_keeps_her_label_to_herself_says_so_and_reports_nothing() -> None:
+    someone = submitter(LEARNER, theta=0.0)
+    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "dropped"))]
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
+
+
+def test_who_has_handed_her_label_over_has_nothing_to_report_at_the_close() -> None:
+    someone = submitter(CURATOR)
+    someone.receive(COORDINATOR, Assignment(0, 2, 0))
+    assert list(someone.receive(COORDINATOR, Goodbye(True))) == []
+
+
+def test_she_abstains_in_a_small_cluster_and_answers_nobody() -> None:
+    someone = submitter(CURATOR, minimum=3)
+    assert list(someone.receive(COORDINATOR, Assignment(0, 2, 0))) == [(COORDINATOR, Done(0, "abstained"))]
+    assert fault(someone, (1, Ask(0))) == "misdirected"
+
+
+def test_who_has_handed_over_her_true_label_tells_it_to_nobody_else() -> None:
+    someone = submitter(CURATOR)
+    someone.receive(COORDINATOR, Assignment(0, 2, 0))
+    assert fault(someone, (1, Ask(0))) == "misdirected"
+    assert fault(someone, (1, Answer(0, 0))) == "misdirected"
+
+
+# Two stages
 
 USERS = 40
 PRIOR = Prior(np.array([1.0, 0.0, 0.0], dtype="<f8").tobytes())  # keeps label 0 alone
