@@ -6,17 +6,14 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from math import factorial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from games import seen_by_actors
 from numpy.typing import NDArray
 from scipy import stats
 
 from p2p_labeldp.adversaries.attacks import (
-    ATTACKS,
     AVERAGING,
     FACE_VALUE,
     LIKELIHOOD_RATIO,
@@ -25,18 +22,12 @@ from p2p_labeldp.adversaries.attacks import (
     flip_ratio,
 )
 from p2p_labeldp.adversaries.distributions import CERTAIN
-from p2p_labeldp.adversaries.evidence import Evidence, evidence_of, evidence_of_all
+from p2p_labeldp.adversaries.evidence import evidence_of, evidence_of_all
 from p2p_labeldp.audit.array_views import ClusterViews, views_of_exchange
-from p2p_labeldp.audit.trace import Trace
-from p2p_labeldp.audit.views import View, view_of
-from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
-from p2p_labeldp.experiments.games import Game, seen_by_arrays
+from p2p_labeldp.audit.views import View
 from p2p_labeldp.mechanisms import SeededCoins
-from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import VIEWS, Parameters, account
 from p2p_labeldp.privacy.views import CLOSED_FORM
-from p2p_labeldp.scenario import Network
 
 LOG_9 = float(np.log(9.0))
 
@@ -301,32 +292,11 @@ def test_averaging_undoes_new_noise_for_every_asker_and_not_one_flip(answers: in
     assert answers < 25 or named["new noise"] > 0.99 * users
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_every_attack_reads_its_view_from_the_trace_of_actors(attack: str, view: str) -> None:
-    game = Game(view, 6, Parameters(0.2, 0.8), 20, 3, 2 if view == "coalition" else 0)
-    traced, arrays = seen_by_actors(game, game.bounds()), seen_by_arrays(game, game.bounds())
-    scores = [ATTACKS[attack](traced, 6 * trial) for trial in range(20)]
-    assert scores == ATTACKS[attack].score(evidence_of_all(arrays, 0), (0, 1)).tolist()
-
-
-def test_the_victims_own_label_is_not_looked_at_should_the_background_hold_it(tmp_path: Path) -> None:
-    labels = np.array([0, 1] * 5)
-    population = Population(
-        np.zeros((10, 1), dtype=np.float32), labels, lambda ids, _: np.zeros(len(ids), dtype=np.int64)
-    )
-    parameters = Parameters(0.2, 0.8)
-    with (tmp_path / "trace").open("wb") as file:
-        Simulation(population, exchange_of(parameters), SeededCoins(1), Network(), seed=1, write=file.write).run()
+def test_the_victims_own_label_is_not_looked_at_should_the_background_hold_it() -> None:
+    labels = np.array([[0, 1] * 5])
     views = [
-        view_of(Trace.open(tmp_path / "trace"), "learner", parameters=parameters, background=dict(enumerate(known)))
-        for known in (labels.tolist(), [1, *labels[1:].tolist()])
+        views_of_exchange(labels, Parameters(0.2, 0.8), SeededCoins(1), "learner", background=dict(enumerate(known)))
+        for known in (labels[0].tolist(), [1, *labels[0, 1:].tolist()])
     ]
-    assert LIKELIHOOD_RATIO(views[0], 0) == LIKELIHOOD_RATIO(views[1], 0) != 0.0
-
-
-def test_many_rounds_of_evidence_are_counted_together_or_apart() -> None:
-    for noise, blocks in (("sticky", 1), ("fresh", 3)):
-        game = Game("learner", 5, Parameters(0.2, 0.7, rounds=3, noise=noise), 4, 1)
-        evidence: Evidence = evidence_of_all(seen_by_arrays(game, game.bounds()), 0)
-        assert evidence.seen.shape == (4, blocks, 2)
+    scores = [LIKELIHOOD_RATIO.score(evidence_of_all(view, 0), (0, 1)).tolist() for view in views]
+    assert scores[0] == scores[1] != [0.0]

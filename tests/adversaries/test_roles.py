@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +21,6 @@ from p2p_labeldp.scenario import make_entry, parse_scenario, replace
 Play = Callable[..., SimpleNamespace]
 
 VICTIM = 7
-SEEDS = range(8)
-NOISE = 0.35
 KINDS: dict[str, dict[str, Any]] = {
     "liars": {"fraction": 0.2},
     "two_faced": {"count": 5},
@@ -137,34 +135,6 @@ def test_who_asks_a_silent_user_is_missing_after_the_limit(play: Play) -> None:
     assert played.run.outcome.missing == unanswered
     assert played.run.outcome.virtual_seconds == 60.0
     assert said(played, "report") == said(honest, "report", set(range(120)) - set(unanswered))
-
-
-def recovered(play: Play, *entries: dict[str, Any], **changes: Any) -> tuple[bool, list[int]]:
-    """Whether the commonest answer that the colluders got is the victim's label, and all they got."""
-    played = play(*entries, clusters__count=2, mechanism__alpha=NOISE, **changes)
-    colluders = set(played.run.assignments[-1].members)
-    got = [label for asker, labels in answers(played)[VICTIM].items() if asker in colluders for label in labels]
-    best = Counter(got).most_common(1)[0][0]
-    return best == played.run.dataset.labels[VICTIM], got
-
-
-def test_new_noise_for_every_asker_is_averaged_away(play: Play) -> None:
-    """25 answers, each false with probability .35: the majority errs with .06, three times out of eight with .01."""
-    focus = {"kind": "focus", "victim": VICTIM, "count": 25}
-    careless = {"kind": "fresh_answers", "users": [VICTIM]}
-    found = [recovered(play, careless, focus, coins__seed=seed) for seed in SEEDS]
-    assert all(len(got) == 25 and len(set(got)) == 2 for _, got in found)
-    assert sum(right for right, _ in found) > len(SEEDS) - 3
-
-
-def test_one_flip_is_not_averaged_away_however_many_ask(play: Play) -> None:
-    """All colluders hear the same label, which is true exactly when her one coin says so."""
-    focus = {"kind": "focus", "victim": VICTIM, "count": 25}
-    for seed in SEEDS:
-        right, got = recovered(play, focus, coins__seed=seed)
-        assert len(got) == 25
-        assert len(set(got)) == 1
-        assert right == (SeededCoins(seed).block(0, VICTIM, VICTIM + 1)[0, 0] >= NOISE)
 
 
 def test_focused_colluders_all_ask_the_victim_in_every_round(play: Play) -> None:

@@ -224,11 +224,7 @@ def test_a_scenario_says_what_to_audit_too(command: Command) -> None:
     [
         ([], "--cluster-size, --alpha, --theta"),
         (["--alpha", "0.1", "--theta", "1"], "give the numbers: --cluster-size"),
-        ([*NUMBERS, "--view", "oracle"], "view must be one of"),
-        ([*NUMBERS, "--alpha", "2"], "alpha must be within"),
         ([*NUMBERS, "--cluster-size", "0"], "cluster"),
-        ([*NUMBERS, "--delta", "1"], "delta must"),
-        ([*NUMBERS, "--trials", "4"], "trials must be at least"),
         ([*NUMBERS, "--trials", "1000000001"], "must be at most"),
         ([*NUMBERS, "--seed", "-1"], "--seed -1"),
         ([*NUMBERS, "--colluders", "3"], "needs the view coalition"),
