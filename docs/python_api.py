@@ -32,7 +32,7 @@ NAMES = {
         "learn", "Reports", "targets_of", "Targets", "fit_softmax", "SoftmaxModel", "pooled_reports", "trimmed_reports",
     ),
     "p2p_labeldp.runs": ("Summary", "read_summary"),
-    "p2p_labeldp.audit": ("audit_runs", "Audit"),
+    "p2p_labeldp.audit": ("audit_runs", "Audit", "view_of", "RecordedRun"),
     "p2p_labeldp.adversaries": ("judge", "GameResult", "reconstruct", "Reconstruction", "Attack", "Bounds"),
     "p2p_labeldp.plugins": ("Plugin", "NewAdversary", "NewMechanism", "NewDataSet", "load_plugins"),
 }  # fmt: skip

@@ -34,6 +34,8 @@ def find(path: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class RecordedRun:
+    """A run folder of which everything but the trace's messages has been read and checked."""
+
     path: Path
     scenario: Scenario
     parameters: Parameters
@@ -50,6 +52,7 @@ class RecordedRun:
 
     @classmethod
     def read(cls, path: Path) -> RecordedRun:
+        """A folder that a run with messages has left; one line says what is wrong with another."""
         if not path.is_dir():
             raise RequestError(f"{path}: not a run folder")
         if path.name.endswith(".interrupted"):
@@ -94,12 +97,16 @@ class RecordedRun:
             clusters, true_labels = population["cluster"], population["true_label"]
             if len(clusters) != summary["users"] or len(true_labels) != summary["users"]:
                 raise RequestError(f"{people}: must have one row for each of {summary['users']} users")
-        arrays = read_arrays(path / REPORTS, ("round", "user", "label"))
-        reports = [
-            (arrays["user"][here], arrays["label"][here])
-            for here in (arrays["round"] == round_ for round_ in range(parameters.rounds))
-        ]
+        reports = read_reports(path, parameters.rounds)
         return cls(path, scenario, parameters, summary, trace, features, reports, clusters, true_labels)
+
+
+def read_reports(path: Path, rounds: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """What the learner took, by round: users and their labels."""
+    arrays = read_arrays(path / REPORTS, ("round", "user", "label"))
+    return [
+        (arrays["user"][here], arrays["label"][here]) for here in (arrays["round"] == each for each in range(rounds))
+    ]
 
 
 def read_json(path: Path) -> dict[str, Any]:

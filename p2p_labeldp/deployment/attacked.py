@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.adversaries.game import reconstruct
 from p2p_labeldp.adversaries.install import view_of_entry
-from p2p_labeldp.audit.folder import REPORTS, TRACE, find, read_arrays
+from p2p_labeldp.audit.folder import TRACE, find, read_reports
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.data import Dataset, load
 from p2p_labeldp.deployment.misbehaving import Pool, assignments_of
@@ -65,14 +65,9 @@ def executed_in(summary: Summary, folder: Path, scenario: Scenario, data_dir: Pa
         final = replace(scenario, mechanism__alpha=summary.alpha, mechanism__epsilon=0.0, privacy__delta=delta)
     sizes = np.bincount(clusters[clusters >= 0]).tolist()
     resolved = resolve(final, labels=len(dataset.classes), users=len(dataset.labels), sizes=sizes)
-    arrays = read_arrays(folder / REPORTS, ("round", "user", "label"))
-    rounds = [
-        (arrays["user"][here], arrays["label"][here])
-        for here in (arrays["round"] == round_ for round_ in range(resolved.plan.parameters.rounds))
-    ]
     outcome = Outcome(
         clusters=clusters,
-        rounds=rounds,
+        rounds=read_reports(folder, resolved.plan.parameters.rounds),
         messages=dict(summary.messages_by_kind),
         outcomes=[{str(kind): count for kind, count in counts.items()} for counts in summary.outcomes_by_round],
         missing=list(summary.missing),

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small import unmeasured
+from small import unmeasured, with_adversaries
 
 from p2p_labeldp.audit.trace import Event, Trace
 from p2p_labeldp.runs import Run
-from p2p_labeldp.scenario import Scenario, make_entry, parse_scenario, replace
+from p2p_labeldp.scenario import parse_scenario
 
 BLOBS = """
 [data]
@@ -49,8 +49,3 @@ def play(tmp_path: Path) -> Callable[..., SimpleNamespace]:
         return SimpleNamespace(run=finished, path=path, said=lambda kind: messages(path, kind))
 
     return make
-
-
-def with_adversaries(scenario: Scenario, *adversaries: dict[str, Any], **changes: Any) -> Scenario:
-    entries = [make_entry("adversaries", table) for table in adversaries]
-    return replace(scenario, adversaries=entries, **changes)

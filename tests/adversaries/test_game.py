@@ -18,9 +18,8 @@ from p2p_labeldp.adversaries.attacks import ATTACKS, LIKELIHOOD_RATIO, MAJORITY
 from p2p_labeldp.adversaries.bounds import Bounds
 from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.adversaries.game import clopper_pearson, judge, reconstruct
+from p2p_labeldp.audit import RecordedRun, view_of
 from p2p_labeldp.audit.epsilon import at_least, at_most
-from p2p_labeldp.audit.folder import RecordedRun
-from p2p_labeldp.audit.views import view_of
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments import run
 from p2p_labeldp.experiments.games import Game, play_each, seen_by_arrays

@@ -8,26 +8,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import MIXED, unmeasured
+from small import MIXED, population_of, unmeasured, with_adversaries
 
 from p2p_labeldp.adversaries.install import install
 from p2p_labeldp.adversaries.suspects import suspects
 from p2p_labeldp.audit.runs import audit_runs
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.outcome import Outcome
 from p2p_labeldp.engines.vectorized import run_vectorized
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
+from p2p_labeldp.mechanisms.plan import Plan
 from p2p_labeldp.privacy import Parameters, View, account
 from p2p_labeldp.protocol.messages import Batch, Drawn, Unlock
 from p2p_labeldp.protocol.onions import Onions
 from p2p_labeldp.protocol.sealing import Vault
-from p2p_labeldp.scenario import Network, Scenario, make_entry, parse_scenario, replace
+from p2p_labeldp.scenario import Network, parse_scenario
 
 SIZE = 10
 CIPHERS = pytest.mark.parametrize("make", [Vault, Onions])
 SCENARIO = parse_scenario(MIXED)
+POPULATION = population_of(np.arange(SIZE) % 2, np.zeros(SIZE, dtype=np.int64))
+
+
+def plan(rounds: int = 1) -> Plan:
+    return exchange_of(Parameters(0.2, labels=2, rounds=rounds, minimum_size=4, exchange="mixed", relays=3))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,12 +43,8 @@ def no_curves() -> None:
 
 def disturbed(entry: dict[str, Any], make: type[Any] = Vault, rounds: int = 1, seed: int = 3) -> tuple[Outcome, Any]:
     """One cluster of ten in which an adversary is at work; the outcome, and who sent what."""
-    parameters = Parameters(0.2, labels=2, rounds=rounds, minimum_size=4, exchange="mixed", relays=3)
-    labels = np.arange(SIZE) % 2
-    population = Population(np.zeros((SIZE, 1), dtype=np.float32), labels, lambda ids, _: np.zeros_like(ids))
-    simulation = Simulation(population, exchange_of(parameters), SeededCoins(seed), Network(), seed=seed, cipher=make())
-    scenario: Scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", entry)])
-    install(simulation, scenario)
+    simulation = Simulation(POPULATION, plan(rounds), SeededCoins(seed), Network(), seed=seed, cipher=make())
+    install(simulation, with_adversaries(SCENARIO, entry))
     sent: list[tuple[int, int, Any]] = []
     send = simulation.network.send
 
@@ -52,13 +54,6 @@ def disturbed(entry: dict[str, Any], make: type[Any] = Vault, rounds: int = 1, s
 
     simulation.network.send = noted
     return simulation.run(), sent
-
-
-def honest(rounds: int = 1) -> Outcome:
-    parameters = Parameters(0.2, labels=2, rounds=rounds, minimum_size=4, exchange="mixed", relays=3)
-    labels = np.arange(SIZE) % 2
-    population = Population(np.zeros((SIZE, 1), dtype=np.float32), labels, lambda ids, _: np.zeros_like(ids))
-    return run_vectorized(population, exchange_of(parameters), SeededCoins(3))
 
 
 def opened(sent: Any) -> bool:
@@ -119,7 +114,8 @@ def test_a_relay_that_keeps_the_order_leaves_the_hiding_to_the_others(make: type
 @CIPHERS
 def test_a_key_that_is_released_early_opens_nothing(make: type[Any]) -> None:
     outcome, sent = disturbed({"kind": "crooked_relays", "users": [1, 2, 3, 4, 5], "way": "early"}, make)
-    assert outcome.sha256() == honest().sha256(), "the run is none the worse for it"
+    honest = run_vectorized(POPULATION, plan(), SeededCoins(3))
+    assert outcome.sha256() == honest.sha256(), "the run is none the worse for it"
     first = next(place for place, (_, _, message) in enumerate(sent) if type(message) is Drawn)
     relays = {receiver for _, receiver, message in sent if type(message).__name__ == "Go"}
     gos = [message for _, _, message in sent[:first] if type(message).__name__ == "Go"]
@@ -152,25 +148,24 @@ def test_a_user_who_says_no_go_for_ever_is_caught_and_nobody_is_excluded(make: t
 
 
 def test_kinds_of_the_other_exchange_are_refused_in_one_line() -> None:
-    mixed = make_entry("adversaries", {"kind": "no_go", "users": [1]})
+    mixed, pull = {"kind": "no_go", "users": [1]}, {"kind": "silent", "users": [1]}
     with pytest.raises(RequestError, match=r'no_go\): mechanism.exchange = "pull" has none; it must be "mixed"$'):
-        unmeasured(replace(SCENARIO, mechanism__exchange="pull", mechanism__relays=0, adversaries=[mixed]))
-    pull = make_entry("adversaries", {"kind": "silent", "users": [1]})
+        unmeasured(with_adversaries(SCENARIO, mixed, mechanism__exchange="pull", mechanism__relays=0))
     with pytest.raises(RequestError, match=r'silent\): mechanism.exchange = "mixed" has none; it must be "pull"$'):
-        unmeasured(replace(SCENARIO, adversaries=[pull]))
+        unmeasured(with_adversaries(SCENARIO, pull))
 
 
 def test_beside_crooked_relays_the_others_are_seen_shuffled_or_local_if_all_relays_are_theirs(
     tmp_path: Path,
 ) -> None:
     """rho rr + (1 - rho) times the shuffled view of the honest, with three draws of the relays."""
-    scenario = replace(
+    scenario = with_adversaries(
         SCENARIO,
+        {"kind": "crooked_relays", "count": 5, "way": "order"},
         data__users=60,
         privacy__delta=1e-3,
         mechanism__alpha=0.2,
         mechanism__relays=4,
-        adversaries=[make_entry("adversaries", {"kind": "crooked_relays", "count": 5, "way": "order"})],
     )
     summary = unmeasured(scenario, out=tmp_path / "run").summary
     stated = summary.privacy[View.LEARNER]
@@ -199,7 +194,7 @@ BROKEN = {
 @pytest.mark.parametrize("way", BROKEN)
 def test_an_audit_finds_what_crooked_relays_did_and_accuses_nobody_else(way: str, tmp_path: Path) -> None:
     entry = {"kind": "crooked_relays", "users": [0, *EVERYONE[1:]], "way": way, "victim": 1}
-    scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", entry)])
+    scenario = with_adversaries(SCENARIO, entry)
     unmeasured(scenario, out=tmp_path / "run")
     (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
     assert found.violations == []
@@ -207,7 +202,7 @@ def test_an_audit_finds_what_crooked_relays_did_and_accuses_nobody_else(way: str
 
 
 def test_an_audit_finds_a_no_go_without_a_reason(tmp_path: Path) -> None:
-    scenario = replace(SCENARIO, adversaries=[make_entry("adversaries", {"kind": "no_go", "users": [4]})])
+    scenario = with_adversaries(SCENARIO, {"kind": "no_go", "users": [4]})
     unmeasured(scenario, out=tmp_path / "run")
     (found,) = audit_runs([tmp_path / "run"], suspects=suspects).runs
     assert found.violations == []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from poisoned import poisoned_reports, poisoned_share, poisoned_share_alone
+from small import with_adversaries
 
 from p2p_labeldp.data import load
 from p2p_labeldp.engines.outcome import Outcome
@@ -16,7 +17,7 @@ from p2p_labeldp.experiments import run
 from p2p_labeldp.learning import fit_softmax, one_hot, trimmed_reports, unflip
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.scenario import Data, make_entry, parse_scenario, replace
+from p2p_labeldp.scenario import Data, parse_scenario
 
 Play = Callable[..., SimpleNamespace]
 
@@ -83,8 +84,8 @@ correct_flips = true
 
 def accuracy(fraction: float, **changes: Any) -> float:
     """Test accuracy through the actors' protocol with so many users who always say odd."""
-    entries = [make_entry("adversaries", {"kind": "liars", "fraction": fraction, "label": 1})] if fraction else []
-    return float(run(replace(parse_scenario(PARITY), adversaries=entries, **changes)).summary.accuracy)
+    liars = [{"kind": "liars", "fraction": fraction, "label": 1}] if fraction else []
+    return float(run(with_adversaries(parse_scenario(PARITY), *liars, **changes)).summary.accuracy)
 
 
 def test_accuracy_falls_with_the_fraction_of_liars_through_the_actors_protocol() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from recorded import broken
-from small import unmeasured
+from small import unmeasured, with_adversaries
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.protocol.messages import LEARNER
 from p2p_labeldp.runs.summary import Adversary
-from p2p_labeldp.scenario import make_entry, parse_scenario, replace
+from p2p_labeldp.scenario import parse_scenario
 
 Play = Callable[..., SimpleNamespace]
 
@@ -233,9 +233,9 @@ def test_who_only_looks_changes_nothing_in_either_engine(play: Play) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_vectorized_engine_refuses_adversaries_who_change_messages(kind: str) -> None:
-    entries = [make_entry("adversaries", table) for table in ({"kind": "observer"}, {"kind": kind} | KINDS[kind])]
+    scenario = with_adversaries(parse_scenario(""), {"kind": "observer"}, {"kind": kind} | KINDS[kind])
     with pytest.raises(RequestError, match=rf"^adversaries\[2\] \({kind}\): changes messages"):
-        unmeasured(replace(parse_scenario(""), adversaries=entries), engine="vectorized")
+        unmeasured(scenario, engine="vectorized")
 
 
 def test_drawn_users_are_those_of_the_seed_and_avoid_named_ones(play: Play) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from small import population_of
 
 from p2p_labeldp.audit.mixed import MIXED_INVARIANTS, MixedChecker
 from p2p_labeldp.audit.trace import Event
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.network.faults import Faults
@@ -31,10 +31,9 @@ Records = list[list[Any]]
 def traced(network: Network, faults: str = "") -> tuple[Records, list[int]]:
     """[time, sender, receiver, [kind, ...]] of every message of a run, and who was missing."""
     file = io.BytesIO()
-    population = Population(np.zeros((USERS, 1), dtype=np.float32), LABELS, lambda ids, _: ids // 6)
     rules = parse_scenario(faults).faults
     simulation = Simulation(
-        population,
+        population_of(LABELS, np.arange(USERS) // 6),
         exchange_of(PARAMETERS),
         SeededCoins(4),
         network,

@@ -13,7 +13,7 @@ import pytest
 from array_views import said, within_exchange
 from games import seen_by_actors
 from numpy.typing import NDArray
-from small import sixty
+from small import population_of, sixty
 
 from p2p_labeldp.adversaries import ATTACKS
 from p2p_labeldp.audit.array_views import views_of_exchange
@@ -21,7 +21,6 @@ from p2p_labeldp.audit.folder import RecordedRun
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.games import Game, seen_by_arrays
 from p2p_labeldp.experiments.run import run
@@ -44,12 +43,10 @@ def parameters_of(rounds: int = 1, noise: str = "sticky", exchange: str = "pull"
 
 def traced(path: Path, parameters: Parameters, hosting: str = "user", network: Network | None = None) -> Trace:
     """The trace of twenty actors."""
-    features = np.zeros((len(LABELS), 1), dtype=np.float32)
-    population = Population(features, LABELS, lambda ids, _: CLUSTERS[ids])
     with path.open("wb") as file:
         coins = SeededCoins(SEED)
         simulation = Simulation(
-            population,
+            population_of(LABELS, CLUSTERS),
             exchange_of(parameters),
             coins,
             network or Network(),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from small import population_of
 
 from p2p_labeldp.adversaries.attacks import ATTACKS, LIKELIHOOD_RATIO
 from p2p_labeldp.adversaries.bounds import Bounds
@@ -14,7 +15,6 @@ from p2p_labeldp.adversaries.game import CONFIDENCE, GameResult
 from p2p_labeldp.audit.trace import Trace
 from p2p_labeldp.audit.views import View, view_of
 from p2p_labeldp.engines.actors import Simulation
-from p2p_labeldp.engines.outcome import Population
 from p2p_labeldp.experiments.games import VICTIM, Game, play_each
 from p2p_labeldp.mechanisms import Plan, make_plan
 from p2p_labeldp.mechanisms.coins import SeededCoins, SeededRandomness
@@ -66,7 +66,7 @@ def seen_by_actors(game: Game, bounds: Bounds, *, hosting: str = "user") -> View
     others = game.others(bounds)
     clusters = np.repeat(np.arange(game.trials), size)
     labels = game.labels(others).ravel()
-    population = Population(np.zeros((len(labels), 1), dtype=np.float32), labels, lambda ids, _: clusters[ids])
+    population = population_of(labels, clusters)
     starts = range(0, len(labels), size)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.msgpack"

@@ -22,7 +22,7 @@ from p2p_labeldp.mechanisms import Coins, SeededCoins
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.runs import Run
-from p2p_labeldp.scenario import Network, Scenario, parse_scenario
+from p2p_labeldp.scenario import Network, Scenario, make_entry, parse_scenario, replace
 
 SIXTY = """
 [data]
@@ -117,6 +117,11 @@ def study(folder: Path, rows: Iterable[str], text: str = PEOPLE) -> Path:
 def sixty(*settings: str, text: str = SIXTY, seed: int | None = None) -> Scenario:
     """Sixty users in three clusters, three labels, two rounds; settings may be overridden."""
     return parse_scenario(text, "small", settings, seed)
+
+
+def with_adversaries(scenario: Scenario, *tables: dict[str, Any], **changes: Any) -> Scenario:
+    """A scenario with these entries of ``[[adversaries]]``; keys may be changed besides."""
+    return replace(scenario, adversaries=[make_entry("adversaries", table) for table in tables], **changes)
 
 
 def population_of(labels: Sequence[int] | Labels, clusters: Sequence[int] | Labels) -> Population:
