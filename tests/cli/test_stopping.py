@@ -8,9 +8,8 @@ from typing import Any
 
 import msgpack
 import pytest
+from asking import Command
 from processes import PATIENCE, program, until
-
-from p2p_labeldp.cli import main
 
 
 @pytest.mark.parametrize(
@@ -55,24 +54,19 @@ def test_where_interrupts_are_ignored_a_run_takes_no_notice_of_them(tmp_path: Pa
     assert (folder / "summary.json").exists()
 
 
-def test_the_present_folder_can_be_the_run_folder_if_it_is_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    assert main(["run", "quickstart", "--engine", "vectorized", "--out", "."]) == 0
-    assert (tmp_path / "here" / "summary.json").exists()
+def test_the_present_folder_can_be_the_run_folder_if_it_is_empty(command: Command, tmp_path: Path) -> None:
+    assert command("run", "quickstart", "--engine", "vectorized", "--no-report", "--out", ".")[0] == 0
+    assert (tmp_path / "summary.json").exists()
 
 
 def test_an_interrupt_that_no_command_deals_with_is_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("p2p_labeldp.cli.threats.find_scenario", interrupted)
-    assert main(["threats", "quickstart"]) == 3
-    assert capsys.readouterr().err == "p2p-labeldp: interrupted\n"
+    assert command("threats", "quickstart") == (3, "", "p2p-labeldp: interrupted\n")
 
 
 def test_a_reader_who_has_gone_is_no_failure() -> None:
@@ -84,11 +78,10 @@ def test_a_reader_who_has_gone_is_no_failure() -> None:
         assert process.wait(PATIENCE) == 0
 
 
-def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("Usage: p2p-labeldp")
-    assert len(shown.splitlines()) > 5
-    assert main(["certs"]) == 2
+def test_without_a_command_the_help_is_shown(command: Command) -> None:
+    status, out, err = command()
+    assert (status, out) == (2, "")
+    assert err.startswith("Usage: p2p-labeldp")
+    assert len(err.splitlines()) > 5
     said = "p2p-labeldp: p2p-labeldp certs: name a command; `p2p-labeldp certs --help` lists them\n"
-    assert capsys.readouterr().err == said
+    assert command("certs") == (2, "", said)

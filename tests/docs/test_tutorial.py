@@ -95,9 +95,3 @@ def test_all_else_is_compared_exactly() -> None:
 
 def test_outputs_are_renewed_and_nothing_else(tmp_path: Path) -> None:
     assert sessions.renewed(SMALL, tmp_path) == SMALL.replace("...", "two 2")
-
-
-@pytest.mark.parametrize("link", ["privacy", "threats", "deployment", "sweeps", "large-runs", "python-api"])
-def test_what_it_points_to_is_there(link: str) -> None:
-    assert f"({link}.md)" in (DOCS / "tutorial.md").read_text(encoding="utf-8")
-    assert (DOCS / f"{link}.md").exists()
