@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, CURATOR, HOST, LEARNER, SHUFFLER, name_of
 from p2p_labeldp.reporting.fates import Absence, Fate, Fates
-from p2p_labeldp.reporting.traffic import KIND_NAMES, OUTCOMES, Traffic
+from p2p_labeldp.reporting.traffic import CODES, OUTCOMES, Sent, Traffic
 from p2p_labeldp.scenario import Scenario
 
 MOST_CLUSTERS, MOST_USERS, MOST_MESSAGES = 16, 10, 120
@@ -82,11 +82,12 @@ def chosen_clusters(sizes: dict[int, int], most: int = MOST_CLUSTERS) -> list[in
 def exchanges(known: Known, traffic: Traffic) -> list[Exchange]:
     """The exchanges to choose from, by size of their clusters."""
     rosters = traffic.rosters
-    asks = traffic.of_kind("ask") & (traffic.round == 0)
+    columns = traffic.columns
+    asks = columns[(columns["kind"] == CODES["ask"]) & (columns["round"] == 0)]
     found = []
     for cluster in chosen_clusters({cluster: len(members) for cluster, members in rosters.items()}):
         members = rosters[cluster]
-        users = _who(members, traffic.sender[asks], traffic.receiver[asks])
+        users = _who(members, asks["sender"], asks["receiver"])
         found.append(exchange_of(known, traffic, cluster, members, users))
     return found
 
@@ -114,42 +115,43 @@ def exchange_of(
     known: Known, traffic: Traffic, cluster: int, members: NDArray[np.int64], users: tuple[int, ...]
 ) -> Exchange:
     """Those users' messages, as many as can be drawn."""
-    lanes = np.array(users, dtype=np.int64)
+    columns = traffic.columns
     shown = np.flatnonzero(
-        (np.isin(traffic.sender, lanes) | np.isin(traffic.receiver, lanes) | np.isin(traffic.user, lanes))
-        & (traffic.receiver != HOST)  # broadcasts have no lane
+        np.logical_or.reduce([np.isin(columns[name], users) for name in ("sender", "receiver", "user")])
+        & (columns["receiver"] != HOST)  # broadcasts have no lane
     )
-    shown = shown[np.argsort(traffic.time[shown], kind="stable")]
-    drawn = shown[:MOST_MESSAGES].tolist()
-    lane_of = {user: user for user in users}
-    causes = _causes(traffic, drawn)
+    shown = shown[np.argsort(columns["time"][shown], kind="stable")]
+    drawn = {position: traffic[position] for position in shown[:MOST_MESSAGES].tolist()}
+    causes = _causes(drawn)
     place_of = {position: place for place, position in enumerate(drawn)}
     fates = None
     if known.true_labels is not None and not traffic.wall_clock and Fates.known(known.scenario):
         fates = Fates(known.scenario, len(known.true_labels))
     arrows = []
-    for position in drawn:
-        kind = KIND_NAMES[traffic.kind[position]]
-        source, target = int(traffic.sender[position]), int(traffic.receiver[position])
+    for position, message in drawn.items():
+        kind = message.kind
         then = causes.get(position)
-        sent = float(traffic.time[position])
-        arrives = float(traffic.time[then]) if then is not None else None
+        arrives = drawn[then].time if then is not None else None
         fate = Fate((), arrives)
         if fates is not None and kind != "refusal":
-            fate = fates.of(kind, int(traffic.round[position]), int(traffic.user[position]), source, target, sent)
+            fate = fates.of(message)
             arrives = fate.arrives if arrives is None else arrives
         never = fates is not None and arrives is None and kind != "refusal"
+        if kind == "refusal":
+            said = f"{name_of(message.sender)} refused a message: {traffic.refusals[position]}"
+        else:
+            said = _words(known, message, arrives)
         arrows.append(
             Arrow(
                 kind=kind,
-                sender=lane_of.get(source, source if source < 0 else OTHERS),
-                receiver=lane_of.get(target, target if target < 0 else OTHERS),
-                sent=sent,
+                sender=_lane(message.sender, users),
+                receiver=_lane(message.receiver, users),
+                sent=message.time,
                 arrives=arrives,
                 then=place_of[then] if then is not None else None,
-                words=_words(known, traffic, position, kind, source, target, arrives) + _attempted(fate, never),
-                flipped=kind == "answer" and _flipped(known, source, int(traffic.label[position])),
-                dropped=kind == "done" and traffic.outcome[position] == OUTCOMES.index("dropped"),
+                words=said + _attempted(fate, never),
+                flipped=_flipped(known, message),
+                dropped=kind == "done" and message.outcome == OUTCOMES.index("dropped"),
                 lost=fate.lost,
                 never=never,
             )
@@ -167,62 +169,52 @@ def _attempted(fate: Fate, never: bool) -> str:
     return f", after {plural(len(fate.lost), 'lost attempt')}" if fate.lost else ""
 
 
-def _flipped(known: Known, user: int, label: int) -> bool:
-    return known.true_labels is not None and user >= 0 and int(known.true_labels[user]) != label
+def _lane(address: int, users: tuple[int, ...]) -> int:
+    return address if address < 0 or address in users else OTHERS
 
 
-def _causes(traffic: Traffic, drawn: list[int]) -> dict[int, int]:
-    """Position of a message to that of the one which its receiver sent because of it.
+def _flipped(known: Known, message: Sent) -> bool:
+    if message.kind != "answer" or known.true_labels is None or message.sender < 0:
+        return False
+    return int(known.true_labels[message.sender]) != message.label
 
-    An ask is followed by its answer, an answer by its asker's done, the beginning of a round by an ask.
-    """
-    follows: dict[tuple[str, int, int, int], list[int]] = defaultdict(list)
-    for position in drawn:
-        kind = KIND_NAMES[traffic.kind[position]]
-        source, target = int(traffic.sender[position]), int(traffic.receiver[position])
-        round_ = max(0, int(traffic.round[position]))
-        if kind == "answer":
-            follows["answer", source, target, round_].append(position)
-        elif kind in ("ask", "submit"):
-            follows["begins", source, 0, round_].append(position)
-        elif kind in ("report", "done"):
-            follows["ends", source, 0, round_].append(position)
-    causes = {}
-    for position in drawn:
-        kind = KIND_NAMES[traffic.kind[position]]
-        source, target = int(traffic.sender[position]), int(traffic.receiver[position])
-        round_ = max(0, int(traffic.round[position]))
-        keys: list[tuple[str, int, int, int]] = []
-        if kind == "ask":
-            keys = [("answer", target, source, round_)]
-        elif kind == "answer":
-            keys = [("ends", target, 0, round_)]
-        elif kind == "assignment":
-            keys = [("begins", target, 0, 0), ("ends", target, 0, 0)]
-        elif kind == "round":
-            keys = [("begins", target, 0, round_), ("ends", target, 0, round_)]
-        later = [then for key in keys for then in follows.get(key, []) if then > position]
-        if later:
-            causes[position] = later[0]
+
+_STEPS = {"answer": "answer", "ask": "beginning", "submit": "beginning", "report": "end", "done": "end"}
+"""What kinds of messages are, of a user's part in a round."""
+_LEADS_TO = {"ask": ("answer",), "answer": ("end",), **dict.fromkeys(("assignment", "round"), ("beginning", "end"))}
+"""What a kind of message has its receiver do."""
+
+
+def _causes(drawn: Mapping[int, Sent]) -> dict[int, int]:
+    """Position of a message to that of the one which its receiver sent because of it."""
+    later: dict[tuple[str, int, int, int | None], list[int]] = defaultdict(list)
+    for position, message in drawn.items():
+        step = _STEPS.get(message.kind)
+        if step is not None:
+            asker = message.receiver if step == "answer" else None
+            later[step, message.sender, max(0, message.round), asker].append(position)
+    causes: dict[int, int] = {}
+    for position, message in drawn.items():
+        for step in _LEADS_TO.get(message.kind, ()):
+            asker = message.sender if step == "answer" else None
+            found = [then for then in later[step, message.receiver, max(0, message.round), asker] if then > position]
+            if found:
+                causes.setdefault(position, found[0])
     return causes
 
 
-def _words(
-    known: Known, traffic: Traffic, position: int, kind: str, source: int, target: int, arrives: float | None
-) -> str:
-    """What one message says, for whoever points at it."""
-    sender, receiver = name_of(source), name_of(target)
-    if kind == "refusal":
-        return f"{sender} refused a message: {traffic.refusals[position]}"
-    label, outcome, round_ = (int(column[position]) for column in (traffic.label, traffic.outcome, traffic.round))
+def _words(known: Known, message: Sent, arrives: float | None) -> str:
+    """What a message says, for whoever points at it."""
+    label, outcome, kind = message.label, message.outcome, message.kind
     said = (BY_KIND[kind].record.says or kind).format(
         label=known.classes[label] if 0 <= label < len(known.classes) else "nothing",
-        user=int(traffic.user[position]),
+        user=message.user,
         outcome=OUTCOMES[outcome] if outcome >= 0 else "unknown",
     )
-    said += f", round {round_ + 1}" if known.scenario.mechanism.rounds > 1 and round_ >= 0 else ""
-    said += ", flipped" if kind == "answer" and _flipped(known, source, label) else ""
-    route = f"{sender} to herself" if source == target else f"{sender} to {receiver}"
-    when = "" if traffic.time[position] == 0 and not arrives else f", sent at {traffic.time[position]:.4g} s"
+    said += f", round {message.round + 1}" if known.scenario.mechanism.rounds > 1 and message.round >= 0 else ""
+    said += ", flipped" if _flipped(known, message) else ""
+    sender, receiver = name_of(message.sender), name_of(message.receiver)
+    route = f"{sender} to herself" if message.sender == message.receiver else f"{sender} to {receiver}"
+    when = "" if message.time == 0 and not arrives else f", sent at {message.time:.4g} s"
     when += f", arrived by {arrives:.4g} s" if when and arrives is not None else ""
     return f"{said}: {route}{when}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from p2p_labeldp.network.rules import NEVER, key_of, offset_of
 from p2p_labeldp.protocol.messages import BY_KIND, HOST, Message
+from p2p_labeldp.reporting.traffic import Sent
 from p2p_labeldp.runs.execute import faults_of
 from p2p_labeldp.scenario import EXCHANGES, Scenario
 from p2p_labeldp.streams import KeyedStream, Purpose
@@ -49,8 +50,9 @@ class Fates:
     def known(scenario: Scenario) -> bool:
         return scenario.ships and EXCHANGES[scenario.mechanism.exchange].independent
 
-    def of(self, kind: str, round_: int, user: int, sender: int, receiver: int, sent: float) -> Fate:
-        record = 0, sent, sender, receiver, _message(kind, round_, user)
+    def of(self, message: Sent) -> Fate:
+        sent, sender, receiver = message.time, message.sender, message.receiver
+        record = 0, sent, sender, receiver, _message(message)
         travel = self._network.latency
         if self._network.jitter and receiver != HOST:
             travel += self._network.jitter * self._draws.uniform(*key_of(*record[2:]))
@@ -73,9 +75,9 @@ class Fates:
         )
 
 
-def _message(kind: str, round_: int, user: int) -> Message:
+def _message(sent: Sent) -> Message:
     """As much of a message as its key is made from."""
-    known = {"round": max(0, round_), "user": user}
-    cls = BY_KIND[kind]
+    known = {"round": max(0, sent.round), "user": sent.user}
+    cls = BY_KIND[sent.kind]
     found: Message = cls(**{name: known.get(name, 0) for name in cls.__struct_fields__})
     return found

@@ -1,18 +1,18 @@
 """The messages of a run, from its trace: read once, kept as columns of numbers.
 
-A trace may hold many millions of messages. The first MOST are read, at some 40 bytes each, and the report says so
+A trace may hold many millions of messages. The first MOST are read, at 38 bytes each, and the report says so
 where there were more.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,36 +35,47 @@ _LARGEST = 2**53
 _LOWEST = -len(PARTIES)
 
 
+class Sent(NamedTuple):
+    """A message; -1 where its kind has no such field."""
+
+    time: float
+    kind: str
+    sender: int
+    receiver: int
+    round: int
+    user: int
+    """Whom it is about, where that is neither its sender nor its receiver."""
+    label: int
+    outcome: int
+    """Of done, as a place in OUTCOMES."""
+
+
+_ROW = struct.Struct("<dBqqhqhb")
+_COLUMNS = np.dtype(list(zip(Sent._fields, ("<f8", "u1", "<i8", "<i8", "<i2", "<i8", "<i2", "i1"), strict=True)))
+"""The same, of which the kind is a place in KIND_NAMES."""
+
+
 @dataclass(frozen=True)
 class Traffic:
-    """Columns by position in the trace; a column has -1 where a kind of message has no such field."""
+    """Messages by position in the trace."""
 
     wall_clock: bool
     complete: bool
     """Whether all of the trace was read."""
     left_out: int
     """How many records were no messages that we know."""
-    time: NDArray[np.float64]
-    kind: NDArray[np.uint8]
-    sender: NDArray[np.int64]
-    receiver: NDArray[np.int64]
-    round: NDArray[np.int16]
-    user: NDArray[np.int64]
-    """Whom a message is about, where that is neither its sender nor its receiver."""
-    label: NDArray[np.int16]
-    outcome: NDArray[np.int8]
-    """Of done, as a place in OUTCOMES."""
+    columns: NDArray[Any]
     rosters: dict[int, NDArray[np.int64]]
     """Cluster to its users, ascending."""
     refusals: dict[int, str]
     """Position to what was refused and why."""
 
     def __len__(self) -> int:
-        return len(self.time)
+        return len(self.columns)
 
-    def of_kind(self, name: str) -> NDArray[np.bool_]:
-        same: NDArray[np.bool_] = self.kind == CODES[name]
-        return same
+    def __getitem__(self, position: int) -> Sent:
+        found = Sent(*self.columns[position].item())
+        return found._replace(kind=KIND_NAMES[int(found.kind)])
 
 
 def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
@@ -77,9 +88,7 @@ def read_traffic(path: Path, users: int, most: int = MOST) -> Traffic:
 
 def traffic_of(found: Iterable[Event], users: int, *, wall_clock: bool = False, most: int = MOST) -> Traffic:
     """The columns of a run's messages, whoever has them."""
-    time, kinds = array("d"), bytearray()
-    sender, receiver, user = array("q"), array("q"), array("q")
-    round_, label, outcome = array("h"), array("h"), array("b")
+    rows = bytearray()
     rosters: dict[int, list[NDArray[np.int64]]] = {}
     refusals: dict[int, str] = {}
     left_out = 0
@@ -98,32 +107,26 @@ def traffic_of(found: Iterable[Event], users: int, *, wall_clock: bool = False, 
             left_out += 1
             continue
         if kind == "refusal":
-            refusals[len(time)] = " ".join(map(str, fields[1:]))[:200]
+            refusals[len(rows) // _ROW.size] = " ".join(map(str, fields[1:]))[:200]
         elif kind == "roster" and type(fields[0]) is int and isinstance(fields[2], bytes):
             members = np.frombuffer(fields[2][: len(fields[2]) // 8 * 8], dtype="<i8").astype(np.int64)
             rosters.setdefault(fields[0], []).append(members[(members >= 0) & (members < users)])
-        time.append(at)
-        kinds.append(code)
-        sender.append(source)
-        receiver.append(target)
         at_round, at_user, at_label, at_outcome = _PLACES[kind]
-        round_.append(-1 if at_round is None else _whole(fields[at_round], 1 << 15))
-        user.append(-1 if at_user is None else _whole(fields[at_user], users))
-        label.append(-1 if at_label is None else _whole(fields[at_label], MAX_LABELS))
-        outcome.append(-1 if at_outcome is None else _outcome(fields[at_outcome]))
-    complete = next(events, None) is None
+        rows += _ROW.pack(
+            at,
+            code,
+            source,
+            target,
+            -1 if at_round is None else _whole(fields[at_round], 1 << 15),
+            -1 if at_user is None else _whole(fields[at_user], users),
+            -1 if at_label is None else _whole(fields[at_label], MAX_LABELS),
+            -1 if at_outcome is None else _outcome(fields[at_outcome]),
+        )
     return Traffic(
         wall_clock=wall_clock,
-        complete=complete,
+        complete=next(events, None) is None,
         left_out=left_out,
-        time=_column(time),
-        kind=np.frombuffer(bytes(kinds), dtype=np.uint8),
-        sender=_column(sender),
-        receiver=_column(receiver),
-        round=_column(round_),
-        user=_column(user),
-        label=_column(label),
-        outcome=_column(outcome),
+        columns=np.frombuffer(bytes(rows), dtype=_COLUMNS),
         rosters={cluster: np.unique(np.concatenate(parts)) for cluster, parts in sorted(rosters.items())},
         refusals=refusals,
     )
@@ -138,10 +141,6 @@ def _outcome(value: Any) -> int:
     return OUTCOMES.index(value) if value in OUTCOMES else -1
 
 
-def _column(values: array[Any]) -> NDArray[Any]:
-    return np.array(values, dtype=values.typecode)
-
-
 @dataclass(frozen=True)
 class Timeline:
     """How many messages of each kind there were in each stretch; kinds in the order of the protocol."""
@@ -153,14 +152,15 @@ class Timeline:
 
 
 def timeline(traffic: Traffic) -> Timeline:
-    times = traffic.time - (traffic.time.min() if traffic.wall_clock and len(traffic) else 0.0)
+    times, kinds = traffic.columns["time"], traffic.columns["kind"]
+    times = times - (times.min() if traffic.wall_clock and len(traffic) else 0.0)
     last = float(times.max(initial=0.0))
     by_number = last == 0
     if by_number:
         times, last = np.arange(len(traffic), dtype=np.float64), float(max(1, len(traffic)))
     edges = np.linspace(0.0, last if math.isfinite(last) else 1.0, STRETCHES + 1)
     counts = {}
-    for code in np.unique(traffic.kind).tolist():
-        found, _ = np.histogram(times[traffic.kind == code], bins=edges)
+    for code in np.unique(kinds).tolist():
+        found, _ = np.histogram(times[kinds == code], bins=edges)
         counts[KIND_NAMES[code]] = found.tolist()
     return Timeline(edges.tolist(), counts, by_number)

@@ -15,7 +15,7 @@ from p2p_labeldp.reporting.fates import Fates
 from p2p_labeldp.reporting.messages import diagram
 from p2p_labeldp.reporting.moments import BLOCK, BREAK, ROW, Moments
 from p2p_labeldp.reporting.recorded import Recorded, read_run
-from p2p_labeldp.reporting.traffic import KIND_NAMES, Traffic, read_traffic
+from p2p_labeldp.reporting.traffic import Traffic, read_traffic
 
 DISTURBED = """
 [[faults]]
@@ -78,19 +78,18 @@ def test_what_became_of_every_message_is_what_the_run_has_counted(recorded: Reco
     answered: dict[tuple[int, int, int], float] = {}
     waited: list[float] = []
     for place in range(len(traffic)):
-        kind = KIND_NAMES[traffic.kind[place]]
-        sender, receiver = int(traffic.sender[place]), int(traffic.receiver[place])
-        round_, sent = int(traffic.round[place]), float(traffic.time[place])
-        if kind == "refusal":
+        message = traffic[place]
+        if message.kind == "refusal":
             continue
-        fate = fates.of(kind, round_, int(traffic.user[place]), sender, receiver, sent)
+        fate, sent = fates.of(message), message.time
+        route = message.receiver, message.sender, message.round
         again += bool(fate.lost) and fate.arrives is not None
-        never += fate.arrives is None and sender != receiver
+        never += fate.arrives is None and message.sender != message.receiver
         assert all(sent <= time and (fate.arrives is None or time < fate.arrives) for time in fate.lost)
-        if kind == "ask" and fate.arrives is not None:
-            answered[receiver, sender, round_] = fate.arrives
-        elif kind == "answer":
-            waited.append(sent - answered.pop((sender, receiver, round_)))
+        if message.kind == "ask" and fate.arrives is not None:
+            answered[route] = fate.arrives
+        elif message.kind == "answer":
+            waited.append(sent - answered.pop((message.sender, message.receiver, message.round)))
     delivery = recorded.summary.delivery
     assert delivery is not None
     assert (again, never) == (delivery["sent_again"], delivery["lost_for_good"])
