@@ -67,7 +67,7 @@ FAULTS = """(() => {
       }
     }
   }
-  const texts = "h1, h2, h3, p, li, td, th, button, label, figcaption, summary, .tiles *";
+  const texts = "h1, h2, h3, p, li, td, th, button, label, figcaption, summary, .tiles *, .fills *, .events *";
   for (const each of document.querySelectorAll(texts)) {
     const scrolls = ["auto", "scroll"].includes(getComputedStyle(each).overflowX);
     const inline = getComputedStyle(each).display === "inline";
@@ -189,8 +189,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
         tab.resize(width, height)
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        tab.call("Emulation.setEmulatedMedia", features=scheme)
+        tab.darken(dark)
         if not script:
             tab.call("Emulation.setScriptExecutionDisabled", value=True)
         tab.call("Page.navigate", url=address)
@@ -214,6 +213,10 @@ class Tab:
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
+
+    def darken(self, dark: bool) -> None:
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.call("Emulation.setEmulatedMedia", features=scheme)
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page."""
@@ -283,3 +286,11 @@ def faults_of(tab: Tab) -> list[str]:
     """Everything that is wrong with a page as it is shown now."""
     asked = [f"asked for {url}" for url in tab.requests]
     return [*tab.complaints, *asked, *tab.evaluate(FAULTS)]
+
+
+def require_order(tab: Tab) -> None:
+    """Nothing is wrong on a telephone and on a desk, in light and dark."""
+    for width, dark in ((390, True), (390, False), (1280, False), (1280, True)):
+        tab.resize(width)
+        tab.darken(dark)
+        assert faults_of(tab) == [], f"{width} pixels, dark: {dark}"

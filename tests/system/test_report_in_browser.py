@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser, faults_of
+from browser import CHROMIUM, Browser, faults_of, require_order
 
 from p2p_labeldp import load_scenario, run, write_report
 from p2p_labeldp.cli import main
@@ -64,10 +64,7 @@ def test_a_report_is_in_order_on_a_telephone_and_on_a_desk(browser: Browser, pag
         assert tab.evaluate("document.querySelectorAll('figure svg').length") > (name != "comparison") * 2
         tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         assert faults_of(tab) == [], "with its tables open"
-        for width, scheme in ((390, "dark"), (390, "light"), (WIDTHS[1], "light"), (WIDTHS[1], "dark")):
-            tab.resize(width)
-            tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-            assert faults_of(tab) == [], f"{width} pixels, {scheme}"
+        require_order(tab)
 
 
 PANELS = "[...document.querySelectorAll('[data-key]')]"

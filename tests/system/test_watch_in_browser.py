@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser, Tab, faults_of
+from browser import CHROMIUM, Browser, Tab, require_order
 from processes import PATIENCE, program
 from small import PEOPLE, SECRETS, study
 
@@ -18,10 +18,6 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is install
 SMALL = ("--set", "data.users=120", "--set", "clusters.minimum_size=10", "--json")
 ARROWS = "document.querySelectorAll('#diagram .message title').length"
 SENT = "Number(document.querySelector('#tiles b').textContent.replaceAll(',', ''))"
-CUT = """[...document.querySelectorAll('button, .tiles *, .stages li, .fills span, td, th, h1, h2, .events span')]
-  .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
-                    && getComputedStyle(each).display !== 'inline')
-  .map((each) => `cut: ${each.textContent}`)"""
 
 
 @contextmanager
@@ -42,16 +38,6 @@ def click(tab: Tab, name: str) -> None:
 def text(tab: Tab, selector: str) -> str:
     found: str = tab.evaluate(f"document.querySelector('{selector}').textContent")
     return found
-
-
-def in_order(tab: Tab) -> None:
-    """At both widths, in light and dark."""
-    for width, dark in ((390, True), (1280, False), (1280, True), (390, False)):
-        tab.resize(width)
-        tab.call(
-            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": ["light", "dark"][dark]}]
-        )
-        assert [*faults_of(tab), *tab.evaluate(CUT)] == [], f"{width} pixels, dark: {dark}"
 
 
 def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser, tmp_path: Path) -> None:
@@ -76,7 +62,7 @@ def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser,
             click(tab, "step-cluster")
             tab.until(f"document.querySelector('#last').textContent !== {json.dumps(said)}")
         tab.until(f"{ARROWS} > {before}")
-        in_order(tab)
+        require_order(tab)
         tab.evaluate("document.querySelector('#play').focus()")
         tab.press("Enter")
         tab.until("!document.querySelector('#ended').hidden")
@@ -93,7 +79,7 @@ def test_a_simulation_is_stepped_through_and_played_to_its_end(browser: Browser,
             summary["faults"][0]["fired"]
         ]
         assert tab.evaluate("document.querySelector('#guarantees tbody td').textContent")
-        in_order(tab)
+        require_order(tab)
         tab.evaluate("document.querySelector('#report').target = ''")
         click(tab, "report")  # from the page's memory: the program has ended
         assert tab.until("document.querySelectorAll('section figure svg').length > 2 && document.title")
@@ -117,7 +103,7 @@ def test_of_data_that_do_not_ship_the_page_shows_no_user(browser: Browser, tmp_p
         page = tab.evaluate("document.documentElement.outerHTML")
         assert "secretly" not in page
         assert "<svg" not in page
-        in_order(tab)
+        require_order(tab)
         tab.close()
 
 
@@ -152,7 +138,7 @@ def test_a_deployment_of_real_people_is_watched_through_a_kill_and_a_partition(
         tab.until("document.querySelectorAll('#nodes tbody tr').length === 6")
         tab.until("document.querySelectorAll('.state.down').length")
         tab.until("document.querySelectorAll('.state.mute').length")
-        in_order(tab)
+        require_order(tab)
         tab.until("document.querySelector('.events').textContent.includes('users-1 was started again')")
         tab.until("!document.querySelector('#ended').hidden")
         summary = json.loads(process.communicate(timeout=PATIENCE)[0])
@@ -165,7 +151,7 @@ def test_a_deployment_of_real_people_is_watched_through_a_kill_and_a_partition(
         assert int(tiles[4].replace(",", "")) == summary["messages"]
         assert tab.evaluate("[...document.querySelectorAll('.fills li')].map((each) => each.textContent)")
         assert "Of this run" in text(tab, "#guarantees-title")
-        in_order(tab)
+        require_order(tab)
         assert "secretly" not in tab.evaluate("document.documentElement.outerHTML")
         tab.close()
     logs = "".join(path.read_text() for path in (folder / "logs").iterdir())
