@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import get_args
 
 from p2p_labeldp.privacy.numbers import plural, rounded_up, shown_epsilon
-from p2p_labeldp.reporting import claims, words
+from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.attacks import attack_section
 from p2p_labeldp.reporting.blocks import Block, Code, Figure, Note, Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.charts import Bars, bars
 from p2p_labeldp.reporting.labels import cluster_section
 from p2p_labeldp.reporting.messages import exchange_section, message_section
-from p2p_labeldp.reporting.privacy import privacy_section
+from p2p_labeldp.reporting.privacy import privacy_section, target, verdict
 from p2p_labeldp.reporting.recorded import Recorded, read_run
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
 from p2p_labeldp.runs.stated import who
@@ -63,8 +63,8 @@ def page_of(recorded: Recorded, traffic: Traffic | None) -> Page:
     return Page(
         title=words.title_of(recorded),
         banner=BANNER if recorded.shown and not recorded.scenario.ships else "",
-        verdict=claims.verdict(recorded),
-        lead=[*words.what_was_run(recorded), *filter(None, [claims.target(summary)])],
+        verdict=verdict(recorded),
+        lead=[*words.what_was_run(recorded), *filter(None, [target(summary)])],
         tiles=_tiles(summary),
         warnings=summary.warnings,
         sections=[section for section in sections if section is not None],

@@ -1,28 +1,34 @@
 """A space-time diagram: a vertical lifeline for each party, time downwards, every message an arrow.
 
-The time axis is that of ``moments``, written at the side. Users who are cut off stand in the shade, the lines of those
-who are down are dotted, and those who misbehave have a sign. Attempts that were lost are stubs. An arrow ends where its
-receiver sent what followed from it, or when it arrived; where neither is known it ends after the network's latency, the
-least a message takes.
+The time axis is stretched where much happens and broken where nothing does: messages sent at one moment stand below
+each other in the order of the trace, and between two moments time is linear. Users who are cut off stand in the shade,
+the lines of those who are down are dotted, and those who misbehave have a sign. Attempts that were lost are stubs. An
+arrow ends where its receiver sent what followed from it, or when it arrived; where neither is known it ends after the
+network's latency, the least a message takes.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
 from p2p_labeldp.protocol.messages import BY_KIND, COORDINATOR, LEARNER, PARTIES, USER, Message
 from p2p_labeldp.reporting.exchanges import OTHERS, Arrow, Exchange
 from p2p_labeldp.reporting.fates import Absence
-from p2p_labeldp.reporting.moments import Moments, seconds
 from p2p_labeldp.reporting.svg import GLYPH, WIDTH, drawing, element, line, short, text
 
 HEAD = 74.0
 NAMES = {address: name for name, address in PARTIES.items()} | {OTHERS: "others"}
 KEY = (("ask", "question"), ("answer", "answer"), ("report", "report"), ("rest", "everything else"))
 HANDED = (("answer", "handed over"), ("report", "passed on"), ("rest", "everything else"))
+ROW, BLOCK, BREAK = 9.0, 12.0, 40.0  # units between two messages, more between two moments, and where time is broken
+LONG = 5.0  # times the usual pause is one in which nothing happens
+AFTER = 16.0  # units that belong to the axis after the last message
 
 
 def spacetime(name: str, title: str, description: str, exchange: Exchange, latency: float, *, timed: bool) -> Markup:
@@ -156,3 +162,63 @@ def _sign(x: float, y: float, kind: str, words: str) -> Markup:
     else:
         shape = f"M{short(x - 4)} {short(y - 4)}l8 8m0 -8l-8 8"
     return element("path", *children, d=shape, class_=f"sign {kind}" + (" message" if words else ""))
+
+
+class Moments:
+    """``rows`` is the height of each message, in the order of their times."""
+
+    def __init__(self, times: Iterable[float], top: float) -> None:
+        self.rows: list[float] = []
+        self._at: list[tuple[float, float, float]] = []  # time, first height, last height
+        self.breaks: list[tuple[float, float]] = []
+        """(height, seconds) of each pause that is not drawn to its length."""
+        times = list(times)
+        distinct = sorted(set(times))
+        pauses = [later - earlier for earlier, later in itertools.pairwise(distinct)]
+        longest = LONG * statistics.median(pauses) if pauses else math.inf
+        y = top
+        for time in times:
+            if self._at and self._at[-1][0] == time:
+                y += ROW
+                self._at[-1] = (*self._at[-1][:2], y)
+            else:
+                pause = time - self._at[-1][0] if self._at else 0.0
+                broken = pause > longest
+                if broken:
+                    self.breaks.append((y + BREAK / 2, pause))
+                y += BREAK if broken else BLOCK if self._at else 0.0
+                self._at.append((time, y, y))
+            self.rows.append(y)
+        self.bottom = y + AFTER
+
+    def height(self, time: float) -> float:
+        """Where a time stands: above the first message of its moment, or between two moments."""
+        times = [moment[0] for moment in self._at]
+        after = bisect.bisect_left(times, time)
+        if after == len(times):
+            return self.bottom
+        if times[after] == time or after == 0:
+            return self._at[after][1] - 2
+        (begin, _, low), (finish, high, _) = self._at[after - 1], self._at[after]
+        return low + (high - low) * (time - begin) / (finish - begin)
+
+    def marks(self, left: float, right: float) -> list[Markup]:
+        """Times at the side, and a double stroke through everything where the axis is broken."""
+        parts: list[Markup] = []
+        last = -math.inf
+        for time, y, _ in self._at:
+            if y - last >= 20:
+                parts.append(text(2, y + 4, seconds(time), class_="moment"))
+                last = y
+        for y, pause in self.breaks:
+            across = f"M{short(left - 12)} {short(y)}H{short(right)}"
+            parts.append(element("path", d=across, class_="break"))
+            edges = "".join(f"M{short(left - 12)} {short(y + shift)}H{short(right)}" for shift in (-3, 3))
+            parts.append(
+                element("path", element("title", f"{seconds(pause)} in which nothing is sent"), d=edges, class_="edge")
+            )
+        return parts
+
+
+def seconds(time: float) -> str:
+    return f"{time:.2g} s" if 0 < time < 0.1 else f"{time:.2f} s" if time < 1000 else f"{time:,.0f} s"

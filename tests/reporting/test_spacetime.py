@@ -13,8 +13,8 @@ from p2p_labeldp.experiments.run import run
 from p2p_labeldp.reporting.exchanges import Exchange, exchanges
 from p2p_labeldp.reporting.fates import Fates
 from p2p_labeldp.reporting.messages import diagram
-from p2p_labeldp.reporting.moments import BLOCK, BREAK, ROW, Moments
 from p2p_labeldp.reporting.recorded import Recorded, read_run
+from p2p_labeldp.reporting.spacetime import BLOCK, BREAK, ROW, Moments
 from p2p_labeldp.reporting.traffic import Traffic, read_traffic
 
 DISTURBED = """
