@@ -26,7 +26,6 @@ from p2p_labeldp.experiments.compare import COUNT, Point, points
 from p2p_labeldp.experiments.sweeps import read_sweep
 from p2p_labeldp.reporting.comparison import Panel, caption, plot_of
 from p2p_labeldp.reporting.files import save_both
-from p2p_labeldp.reporting.sweeps import estimate
 from p2p_labeldp.scenario import parse_scenario
 from p2p_labeldp.systems import put_in_place
 
@@ -102,8 +101,7 @@ def tables(panels: list[Panel]) -> list[str]:
         lines += [f"| {panel.across} | " + " | ".join(f"{value:g}" for value in panel.values()) + " |"]
         lines += ["|---|" + "---|" * len(panel.values())]
         for (name, _), mine in panel.lines().items():
-            known = [estimate(p.ratio for p in mine if getattr(p, panel.across) == value) for value in panel.values()]
-            cells = ["-" if each is None else f"{each.mean:.3f}".removeprefix("0") for each in known]
+            cells = ["-" if each is None else f"{each.mean:.3f}".removeprefix("0") for each in panel.ratios(mine)]
             lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
     return lines
 

@@ -222,14 +222,11 @@ def _print_files(place: Path, files: list[Path]) -> None:
 
 
 def _print_ratios(panel: Panel) -> None:
-    from p2p_labeldp.reporting.sweeps import estimate
-
     columns = panel.values()
     rows = []
     for (name, epsilon), mine in panel.lines().items():
         cells = []
-        for value in columns:
-            known = estimate(point.ratio for point in mine if getattr(point, panel.across) == value)
+        for known in panel.ratios(mine):
             half = "" if known is None or known.half_width is None else f"±{known.half_width:.3f}"
             cells.append("-" if known is None else f"{known.mean:.3f}{half}")
         rows.append((f"{name}, epsilon {epsilon:g}" if epsilon else name, *cells))

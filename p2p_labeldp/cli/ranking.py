@@ -57,8 +57,8 @@ def _print_settings(ranking: Ranking, most: int) -> None:
         rows.append(
             (
                 sign,
-                ", ".join(filter(None, (entry.mechanism, entry.others))),
-                "any" if entry.clusters is None else f"{entry.clusters}",
+                entry.line,
+                entry.count,
                 _tight(entry.score),
                 _behind(entry),
                 rounded_up(entry.delta),
@@ -68,9 +68,8 @@ def _print_settings(ranking: Ranking, most: int) -> None:
     left = len(ranking.entries) - most
     if left > 0:
         rows.append(("", f"({left} more)", "", "", "", "", ""))
-    for words, known in (("no privacy", ranking.nonprivate), ("commonest label", ranking.majority)):
-        if known is not None:
-            rows.append(("", words, "", _tight(known), "", "", ""))
+    for words, known in ranking.baselines:
+        rows.append(("", words, "", _tight(known), "", "", ""))
     print_table(head, rows, right=(0, 2, 3, 4, 5))
 
 

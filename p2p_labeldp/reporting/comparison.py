@@ -11,7 +11,7 @@ from p2p_labeldp.data import data_set_of
 from p2p_labeldp.experiments.compare import AS_PRINTED, Point
 from p2p_labeldp.reporting.plots import Axis, Line, Plot
 from p2p_labeldp.reporting.styles import REFERENCE, looks, style_of
-from p2p_labeldp.reporting.sweeps import estimate, show_deltas
+from p2p_labeldp.reporting.sweeps import Estimate, estimate, show_deltas
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,12 @@ class Panel:
 
     def epsilons(self) -> list[float]:
         return sorted({point.epsilon for point in self.points})
+
+    def ratios(self, mine: Sequence[Point]) -> list[Estimate | None]:
+        """A curve's mean ratio at each of the values."""
+        return [
+            estimate(point.ratio for point in mine if getattr(point, self.across) == value) for value in self.values()
+        ]
 
     def label(self, mine: Sequence[Point]) -> str:
         """What the legend says of a curve; its epsilon too, where there are several under one name."""

@@ -29,7 +29,7 @@ from p2p_labeldp.reporting.sweeps import Estimate
 
 METRIC = "balanced_accuracy"
 BAR, TALL = 200.0, 20.0  # the drawing of one interval, in its own units
-ALL, TIED = "all", "best and tied"
+TIED = "best and tied"
 
 
 def ranking_section(found: Sweep) -> Section:
@@ -64,7 +64,7 @@ def _ranked(every: Sequence[Ranking], beside: dict[int, Estimate]) -> Ranked:
     several = len(every) > 1
     clusters = any(entry.clusters for each in every for entry in each.entries)
     ends = [end for each in every for entry in each.entries for end in _ends(entry.score)]
-    ends += [end for each in every for known in (each.nonprivate, each.majority) if known for end in _ends(known)]
+    ends += [end for each in every for _, known in each.baselines for end in _ends(known)]
     scale = Scale(min(ends, default=0.0), max(ends, default=1.0), 6.0, BAR - 6.0)
     head = ["rank", "mechanism"] + ["clusters"] * clusters
     head += [METRIC_NAMES[METRIC], "", "behind the best", "accuracy", "epsilon", "delta", "trusts"]
@@ -72,9 +72,8 @@ def _ranked(every: Sequence[Ranking], beside: dict[int, Estimate]) -> Ranked:
     for ranking in every:
         for entry in ranking.entries:
             rows.append(_row(entry, ranking, beside[entry.setting], scale, clusters=clusters))
-        for words, known in (("no privacy", ranking.nonprivate), ("commonest label", ranking.majority)):
-            if known is not None:
-                rows.append(_baseline(words, ranking, known, scale, clusters=clusters))
+        for words, known in ranking.baselines:
+            rows.append(_baseline(words, ranking, known, scale, clusters=clusters))
     filters = [("Mechanism", 0), ("Trusts", 1)] + [("Clusters", 2)] * clusters + [("Epsilon", 3)] * several
     numeric = frozenset(place for place, name in enumerate(head) if name not in ("mechanism", "trusts", ""))
     title = f"Settings by {METRIC_NAMES[METRIC]}, the best one first"
@@ -86,12 +85,11 @@ def _row(entry: Entry, ranking: Ranking, accuracy: Estimate, scale: Scale, *, cl
     behind = "–" if entry.behind is None else with_half(entry.behind)
     if entry.rank is None:
         behind = "spends more"
-    number = "any" if entry.clusters is None else f"{entry.clusters}"
     cells = [
         Cell("–" if entry.rank is None else f"{entry.rank}", float(entry.rank or 1e9), mark=mark),
-        Cell(", ".join(filter(None, (entry.mechanism, entry.others)))),
+        Cell(entry.line),
     ]
-    cells += [Cell(number, float(entry.clusters or 0))] if clusters else []
+    cells += [Cell(entry.count, float(entry.clusters or 0))] if clusters else []
     cells += [
         Cell(with_half(entry.score), entry.score.mean),
         Cell("", entry.score.mean, drawing=_bar(entry.name, entry.score, ranking, scale, f"k-{entry.kind}")),
@@ -102,7 +100,7 @@ def _row(entry: Entry, ranking: Ranking, accuracy: Estimate, scale: Scale, *, cl
         Cell(entry.trusts),
     ]
     shown = [TIED] if mark else []
-    return RankedRow(cells, [[entry.kind], [entry.trusts], [number], [_asked(ranking)], shown], mark)
+    return RankedRow(cells, [[entry.kind], [entry.trusts], [entry.count], [_asked(ranking)], shown], mark)
 
 
 def _baseline(words: str, ranking: Ranking, known: Estimate, scale: Scale, *, clusters: bool) -> RankedRow:
@@ -146,7 +144,7 @@ def _plot(ranking: Ranking) -> Plot:
     names = [f"{count}" for count in counts] + ["any"] * ignoring
     lines: dict[str, list[Entry]] = {}
     for entry in sorted(ranking.entries, key=lambda entry: (kinds().index(entry.kind), entry.setting)):
-        lines.setdefault(", ".join(filter(None, (entry.mechanism, entry.others))), []).append(entry)
+        lines.setdefault(entry.line, []).append(entry)
     curves = []
     styles = looks(mine[0].kind for mine in lines.values())
     for place, ((words, mine), look) in enumerate(zip(lines.items(), styles, strict=True)):

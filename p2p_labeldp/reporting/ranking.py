@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any
 
 import scipy
@@ -60,6 +60,16 @@ class Entry:
         parts = [self.mechanism, f"{self.clusters} clusters" if self.clusters else "", self.others]
         return ", ".join(filter(None, parts))
 
+    @property
+    def line(self) -> str:
+        """What tells it from the others but the number of its clusters."""
+        return ", ".join(filter(None, (self.mechanism, self.others)))
+
+    @property
+    def count(self) -> str:
+        """Of its clusters."""
+        return "any" if self.clusters is None else f"{self.clusters}"
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -78,6 +88,12 @@ class Ranking:
     @property
     def best(self) -> Entry | None:
         return self.entries[0] if self.entries and self.entries[0].rank else None
+
+    @property
+    def baselines(self) -> list[tuple[str, Estimate]]:
+        """What every setting is held against, as far as it is known."""
+        both = (("no privacy", self.nonprivate), ("commonest label", self.majority))
+        return [(words, known) for words, known in both if known is not None]
 
     def by_trust(self) -> list[Entry]:
         """The best one of those that trust the same parties."""
@@ -201,18 +217,13 @@ def _behind(best: Mapping[int, float], mine: Mapping[int, float], level: float, 
     difference = fmean(a) - fmean(b)
     if min(len(a), len(b)) < 2:
         return Estimate(difference, None, None, min(len(a), len(b)))
-    parts = [_variance(values) / len(values) for values in (a, b)]
+    parts = [variance(values) / len(values) for values in (a, b)]
     total = sum(parts)
     if total == 0:
         return Estimate(difference, difference, difference, len(b))
     freedom = total**2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, (a, b), strict=True))
     half = float(scipy.special.stdtrit(freedom, (1 + level) / 2)) * math.sqrt(total)
     return Estimate(difference, difference - half, difference + half, len(b))
-
-
-def _variance(values: Sequence[float]) -> float:
-    mean = fmean(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def verdict(ranking: Ranking) -> str:
