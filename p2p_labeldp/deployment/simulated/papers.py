@@ -8,9 +8,9 @@ serves every run of a process.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,25 +23,6 @@ DATE = datetime(2026, 1, 1, tzinfo=UTC)
 _KEPT: list[tempfile.TemporaryDirectory[str]] = []  # until the process ends
 
 
-class FixedSource:
-    def __init__(self, seed: str) -> None:
-        self._seed, self._count = seed, 0
-
-    def __call__(self, size: int) -> bytes:
-        self._count += 1
-        return hashlib.shake_256(f"{self._seed}/{self._count}".encode()).digest(size)
-
-
-@contextmanager
-def fixed(seed: str) -> Iterator[None]:
-    """Within, certificates are made from this seed."""
-    token = SOURCE.set(Source(FixedSource(seed), lambda: DATE))
-    try:
-        yield
-    finally:
-        SOURCE.reset(token)
-
-
 credentials = cache(Credentials.load)
 """Of a folder of these: read once in a process, since they do not change."""
 
@@ -52,6 +33,12 @@ def papers() -> Path:
     kept = tempfile.TemporaryDirectory(prefix="p2p-labeldp-papers-")
     _KEPT.append(kept)
     folder = Path(kept.name) / "certs"
-    with fixed("papers"):
-        init_certificates(folder, MOST_HOSTS, MOST_DAYS)
+    count = itertools.count(1)
+
+    def entropy(size: int) -> bytes:
+        return hashlib.shake_256(f"papers/{next(count)}".encode()).digest(size)
+
+    context = copy_context()
+    context.run(SOURCE.set, Source(entropy, lambda: DATE))
+    context.run(init_certificates, folder, MOST_HOSTS, MOST_DAYS)
     return folder

@@ -9,8 +9,9 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from p2p_labeldp.deployment.simulated.history import Outcome
@@ -47,52 +48,37 @@ class Record:
         return cls(**{**found, "fired": tuple(tuple(each) for each in found["fired"])})
 
 
-@dataclass
+@dataclass(frozen=True)
 class Swarm:
-    seeds: int = 0
-    failed: dict[int, str] = field(default_factory=dict)
-    fired: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    endings: Counter[str] = field(default_factory=Counter)
-    """How many runs were complete, went on without some, or broke."""
-    costs: list[float] = field(default_factory=list)
-    """Seconds of CPU."""
-
-    def add(self, record: Record) -> None:
-        self.seeds += 1
-        self.costs.append(record.cost)
-        for kind, role, state, count in record.fired:
-            self.fired[kind, role, state] += count
-        self.endings[record.ending] += 1
-        if record.failure:
-            self.failed[record.seed] = record.failure
+    records: list[Record]
 
     @property
-    def median(self) -> float:
-        return sorted(self.costs)[len(self.costs) // 2] if self.costs else 0.0
-
-    @property
-    def silent(self) -> list[str]:
-        """Kinds that never fired, where they should have."""
-        seen = {kind for kind, _, _ in self.fired}
-        return [kind for kind in KINDS if kind not in seen] if self.seeds >= ENOUGH else []
+    def failed(self) -> dict[int, str]:
+        """Seeds, and what did not hold."""
+        return {record.seed: record.failure for record in self.records if record.failure}
 
     def table(self) -> str:
         """Kinds down, roles and their states across groups of lines."""
+        costs = [record.cost for record in self.records]
         lines = [
-            f"{self.seeds} seeds, {len(self.failed)} failed; "
-            f"median {self.median:.2f} s of CPU, {sum(self.costs):.0f} s in all"
+            f"{len(costs)} seeds, {len(self.failed)} failed; "
+            f"median {median(costs or [0]):.2f} s of CPU, {sum(costs):.0f} s in all"
         ]
-        lines += [f"  {count:6}  {ending}" for ending, count in self.endings.most_common()]
-        roles = sorted({role for _, role, _ in self.fired})
-        for role in roles:
-            states = sorted({state for _, its, state in self.fired if its == role})
+        endings = Counter(record.ending for record in self.records)
+        lines += [f"  {count:6}  {ending}" for ending, count in endings.most_common()]
+        fired: Counter[tuple[str, str, str]] = Counter()
+        for record in self.records:
+            for kind, role, state, count in record.fired:
+                fired[kind, role, state] += count
+        for role in sorted({role for _, role, _ in fired}):
             lines.append(f"\n{role}")
-            for state in states:
-                counts = [(kind, self.fired[kind, role, state]) for kind in KINDS]
+            for state in sorted({state for _, its, state in fired if its == role}):
+                counts = [(kind, fired[kind, role, state]) for kind in KINDS]
                 said = ", ".join(f"{kind} {count}" for kind, count in counts if count)
                 lines.append(f"  {state or 'at work'}: {said}")
-        for kind in self.silent:
-            lines.append(f"warning: {kind} never fired")
+        if len(costs) >= ENOUGH:
+            seen = {kind for kind, _, _ in fired}
+            lines += [f"warning: {kind} never fired" for kind in KINDS if kind not in seen]
         return "\n".join(lines)
 
 
@@ -108,7 +94,7 @@ def _ending(outcome: Outcome) -> str:
 
 def swarm(seeds: Iterable[int], told: Callable[[Record], None] | None = None, results: Path | None = None) -> Swarm:
     """Try every seed that ``results`` does not know yet, and add what came of it there."""
-    found = Swarm()
+    found: list[Record] = []
     known = _known(results) if results is not None and results.exists() else {}
     for seed in seeds:
         record = known.get(seed)
@@ -119,8 +105,8 @@ def swarm(seeds: Iterable[int], told: Callable[[Record], None] | None = None, re
                     file.write(json.dumps(asdict(record)) + "\n")
             if told is not None:
                 told(record)
-        found.add(record)
-    return found
+        found.append(record)
+    return Swarm(found)
 
 
 def _tried(seed: int) -> Record:
