@@ -17,7 +17,6 @@ from p2p_labeldp.deployment import enrolment
 from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.enrolment import (
     MAX_REQUEST,
-    MOST,
     Answer,
     Desk,
     Enrol,
@@ -264,14 +263,6 @@ async def test_whoever_takes_too_long_is_dropped(
         assert await read_to_the_end(stream) == b""
     assert await server.logged("refused", kind="enrolment", fault="TooSlowError")
     await get_in(server, tmp_path / "host")
-
-
-async def test_many_who_say_nothing_keep_no_honest_host_out(server: Server, tmp_path: Path) -> None:
-    idle = [await trio.open_tcp_stream("127.0.0.1", server.port) for _ in range(3 * MOST)]
-    assert (await get_in(server, tmp_path / "host")).identity.role == "users"
-    await server.logged("refused", count=10, kind="enrolment", fault="TooSlowError")
-    for stream in idle:
-        await trio.aclose_forcefully(stream)
 
 
 async def test_whoever_hangs_up_at_once_does_no_harm(server: Server, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from small import ONE_CLUSTER
 
 from p2p_labeldp.deployment import health
 from p2p_labeldp.deployment.admission import PROGRAM
-from p2p_labeldp.deployment.health import MAX_REQUEST, MOST, serve_health
+from p2p_labeldp.deployment.health import MAX_REQUEST, serve_health
 from p2p_labeldp.network.addresses import parse_address
 from p2p_labeldp.scenario import parse_scenario
 
@@ -114,16 +114,6 @@ async def test_a_client_that_takes_too_long_is_dropped(nursery: trio.Nursery, mo
             await stream.send_all(GET[:9])
             assert await read(stream) == b""
     assert (await ask(port, GET))[0] == 200
-
-
-async def test_many_clients_who_say_nothing_keep_no_probe_out(port: int) -> None:
-    idle = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(4 * MOST)]
-    assert (await ask(port, GET))[0] == 200
-    with trio.fail_after(1.5):  # seconds: less than each of them is given where there is room
-        for stream in idle[: 2 * MOST]:
-            assert await read(stream) == b""
-    for stream in idle:
-        await trio.aclose_forcefully(stream)
 
 
 async def test_clients_who_hang_up_do_no_harm(port: int) -> None:

@@ -23,7 +23,6 @@ from p2p_labeldp.deployment.certificates import init_certificates
 from p2p_labeldp.deployment.dividing import STUDY, divide
 from p2p_labeldp.deployment.health import METRICS, metrics
 from p2p_labeldp.network.addresses import parse_address
-from p2p_labeldp.network.limiter import LineLimiter
 from p2p_labeldp.scenario import parse_scenario, replace
 from p2p_labeldp.stderr import Outlet
 
@@ -110,18 +109,6 @@ async def test_a_flood_of_strangers_leaves_a_page_of_log_and_the_number_of_the_r
         )
         assert left_out + len(live.lines("coordinator", "refused")) == 400
         assert "p2p_labeldp_strangers_refused_total 400" in metrics(node.health())
-
-
-async def test_lines_are_allowed_again_after_a_while(autojump_clock: trio.testing.MockClock) -> None:
-    said: list[str] = []
-    log = LineLimiter(lambda event, **facts: said.append(str(facts.get("warning", event))), most=3, pause=10.0)
-    for _ in range(10):
-        log("refused")
-    assert said == ["refused"] * 3
-    await trio.sleep(25)
-    for _ in range(10):
-        log("refused")
-    assert said[3:] == ["refused", "7 more lines about strangers were left out of this log", "refused"]
 
 
 # Signals

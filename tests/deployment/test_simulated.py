@@ -15,12 +15,15 @@ import planted_disasters
 import pytest
 
 from p2p_labeldp.data import Dataset
+from p2p_labeldp.deployment import node
 from p2p_labeldp.deployment.simulated import people
 from p2p_labeldp.deployment.simulated.__main__ import COMMAND, main
 from p2p_labeldp.deployment.simulated.people import dataset_of as people_of
 from p2p_labeldp.deployment.simulated.plan import KINDS, Plan, draw
-from p2p_labeldp.deployment.simulated.run import simulate
+from p2p_labeldp.deployment.simulated.run import UNWRITTEN, simulate
 from p2p_labeldp.deployment.simulated.swarm import Swarm, swarm
+from p2p_labeldp.deployment.simulated.verdict import LATE, LOST, NEVER
+from p2p_labeldp.network import links
 
 QUICK = 15  # seeds of the usual suite; 200 of the slow one
 TOGETHER = 5
@@ -94,6 +97,12 @@ def test_a_plan_can_be_written_down_and_run_again() -> None:
     plan = draw(27)
     assert Plan.from_json(plan.to_json()) == plan
     assert {each.kind for seed in range(300) for each in draw(seed).disasters} | {"clock_skew"} == set(KINDS)
+
+
+def test_the_last_words_that_a_verdict_looks_for_are_ones_that_programs_say() -> None:
+    shipped = [*Path(node.__file__).parent.glob("*.py"), *Path(links.__file__).parent.glob("*.py")]
+    said = "".join(path.read_text(encoding="utf-8") for path in shipped)
+    assert [words for words in (*NEVER, *LOST, *LATE, UNWRITTEN) if words not in said] == []
 
 
 def test_a_replay_shows_what_happened(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:

@@ -29,6 +29,8 @@ from p2p_labeldp.deployment.simulated.watch import Broken, Watch
 from p2p_labeldp.errors import RequestError, RunError, leaves
 from p2p_labeldp.scenario import Scenario, replace
 
+UNWRITTEN = "cannot be written"
+"""In the last words of a program that died of its disk."""
 RESTARTS = 6
 PAUSE = 1.0  # seconds until a program that died of its disk is started again
 PORTS = {"coordinator": 7400, "learner": 7410, "auditor": 7420, "users": 7430}
@@ -149,7 +151,7 @@ class _Simulation:
             if ending == "killed":
                 continue
             deaths += 1
-            if "cannot be written" not in ending or deaths > RESTARTS:
+            if UNWRITTEN not in ending or deaths > RESTARTS:
                 self.endings[name] = ending
                 return
             await trio.sleep(PAUSE)
@@ -195,7 +197,7 @@ class _Simulation:
             return f"{kind}: {ours[0]}".replace(str(self.root), "")
         system = [leaf for leaf in found if isinstance(leaf, OSError)]
         if system:
-            return f"OSError: cannot be written: {system[0].strerror}"
+            return f"OSError: {UNWRITTEN}: {system[0].strerror}"
         if not any(isinstance(leaf, Killed) for leaf in found):
             self.watch.broke(f"{name} has a fault of its own: {found[0]!r}", found[0])
         return "killed"

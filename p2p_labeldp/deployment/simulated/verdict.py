@@ -32,7 +32,7 @@ from p2p_labeldp.deployment.simulated.watch import Watch
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, SeededCoins
 from p2p_labeldp.scenario import EXCHANGES, Scenario
 
-NEVER = ("was changed, or damaged", "another process uses it", "internal error", "is not a journal", "exists already")
+NEVER = ("was changed, or damaged", "another process uses it", "is not a journal", "exists already")
 """What no disaster explains."""
 LOST = ("a journal was lost", "has lost its journal")
 """What nobody may say whose disk is there."""
