@@ -54,7 +54,7 @@ class World:
 def groups(data: Data, seed: int) -> World:
     found = load(data, seed)
     best = float((found.test_conditional.argmax(axis=1) == found.test_labels).mean())
-    return World(found.features, found.labels, found.test_features, found.test_labels, found.label_count, best)
+    return World(found.features, found.labels, found.test_features, found.test_labels, len(found.classes), best)
 
 
 @dataclass(frozen=True)

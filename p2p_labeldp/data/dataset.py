@@ -66,14 +66,6 @@ class Dataset:
             raise ValueError(f"persons has shape {self.persons.shape}, not {self.labels.shape}")
 
     @property
-    def users(self) -> int:
-        return len(self.labels)
-
-    @property
-    def label_count(self) -> int:
-        return len(self.classes)
-
-    @property
     def person_rows(self) -> int:
         """The most rows of one person."""
         return 1 if self.persons is None else int(np.bincount(self.persons).max(initial=1))

@@ -103,7 +103,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
 
 def test_a_relative_path_is_also_looked_for_in_the_data_folder(tmp_path):
     (tmp_path / "table.csv").write_text(GOOD)
-    assert load(Data(name="csv", path="table.csv"), seed=1, data_dir=tmp_path).users == 32
+    assert len(load(Data(name="csv", path="table.csv"), seed=1, data_dir=tmp_path).labels) == 32
 
 
 def test_a_file_that_is_not_there_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ def test_idx_files_become_pixels_between_0_and_1(tiny):
 
 def test_the_environment_names_a_folder_too(tiny, nothing_installed, monkeypatch):
     monkeypatch.setenv("P2P_LABELDP_DATA", str(tiny))
-    assert load(Data(name="mnist"), seed=1).users == 20
+    assert len(load(Data(name="mnist"), seed=1).labels) == 20
 
 
 def test_the_given_folder_comes_before_the_environment_and_the_cache_last(tiny, nothing_installed, monkeypatch):
@@ -48,7 +48,7 @@ def test_the_given_folder_comes_before_the_environment_and_the_cache_last(tiny, 
     (tiny / "mnist").rename(nothing_installed / "mnist")
     (tiny / "elsewhere").mkdir()
     monkeypatch.setenv("P2P_LABELDP_DATA", str(tiny / "elsewhere"))
-    assert load(Data(name="mnist"), seed=1, data_dir=tiny).users == 20
+    assert len(load(Data(name="mnist"), seed=1, data_dir=tiny).labels) == 20
 
 
 GOOD_LABELS = idx(2049, (20,), [0] * 20)
@@ -105,7 +105,7 @@ def test_missing_images_are_fetched_from_openml(nothing_installed, openml):
     pixels = np.repeat(labels[:, None] * 25.0, 4, axis=1)
     calls = openml(SimpleNamespace(data=pixels, target=labels.astype(str).astype(object)))
     mnist = load(Data(name="mnist", target="parity"), seed=1)
-    assert (mnist.users, len(mnist.test_labels)) == (20, 10_000)
+    assert (len(mnist.labels), len(mnist.test_labels)) == (20, 10_000)
     assert np.allclose(mnist.features[:, 0], np.arange(20) % 10 * 25 / 255)
     assert mnist.labels.tolist() == [0, 1] * 10
     assert calls[0]["data_id"] == 554
@@ -163,7 +163,7 @@ def test_mnist_is_the_published_one(real_files):
 
 def test_fashion_mnist_is_the_published_one(real_files):
     fashion = load(Data(name="fashion_mnist", users=1000), seed=1, data_dir=real_files)
-    assert fashion.users == 1000
+    assert len(fashion.labels) == 1000
     assert fashion.classes[9] == "Ankle boot"
     assert np.bincount(fashion.test_labels).tolist() == [1000] * 10
     assert fashion.test_features.mean(dtype=float) == pytest.approx(0.2868, abs=1e-4)

@@ -59,7 +59,7 @@ def test_fewer_users_are_drawn_without_replacement_and_leave_the_test_set_alone(
 
 
 def test_test_fraction_says_how_much_is_held_out():
-    assert load(Data(name="digits", test_fraction=0.5), seed=1).users == 899
+    assert len(load(Data(name="digits", test_fraction=0.5), seed=1).labels) == 899
 
 
 def test_the_global_random_state_is_neither_used_nor_touched():

@@ -13,9 +13,9 @@ def test_phi_is_the_mean_distance_to_the_clusters_distribution():
 
 def test_phi_is_nothing_when_everyone_is_alone_and_grows_as_clusters_mix():
     made = load(Data(name="synthetic"), seed=1)
-    alone = phi(made.conditional, np.arange(made.users))
+    alone = phi(made.conditional, np.arange(len(made.labels)))
     given = phi(made.conditional, made.given_clusters)
-    together = phi(made.conditional, np.zeros(made.users, dtype=np.int64))
+    together = phi(made.conditional, np.zeros(len(made.labels), dtype=np.int64))
     assert alone == pytest.approx(0, abs=1e-12)
     assert 0 < given < together < 2
 
