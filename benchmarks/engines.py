@@ -16,21 +16,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from turns import Figures, apart, quickest
 
 from p2p_labeldp.collector import quiet_collector
 from p2p_labeldp.engines.actors import Simulation
 from p2p_labeldp.engines.outcome import Outcome, Population
+from p2p_labeldp.engines.split import peak_memory
 from p2p_labeldp.mechanisms import Rosters, SeededCoins, exchange, noisy_sha256
 from p2p_labeldp.mechanisms.exchange import BLOCK
 from p2p_labeldp.mechanisms.peer_to_peer import exchange_of
@@ -95,7 +96,7 @@ def bare_numpy(labels: NDArray[np.uint8], rosters: Rosters) -> tuple[NDArray[np.
     return reported, kept
 
 
-def measure(users: int, what: str) -> dict[str, float | str]:
+def measure(users: int, what: str) -> Figures:
     """Run one thing in this process; CPU seconds, growth of the resident set, digest of the result."""
     if what.startswith("numpy") or what == "vectorized":
         labels = (np.random.default_rng(0).random(users, dtype=np.float32) < 0.3).astype(np.uint8)
@@ -108,11 +109,11 @@ def measure(users: int, what: str) -> dict[str, float | str]:
             reported, kept = bare_numpy(labels, rosters)
         seconds = time.process_time() - began
         digest = noisy_sha256([(np.flatnonzero(kept), reported[kept])])
-        return {"seconds": seconds, "digest": digest, "peak": _peak()}
+        return {"seconds": seconds, "digest": digest, "peak": peak_memory()}
     with tempfile.TemporaryFile() as file:
         hosting = "cluster" if what.startswith("hosted") else "user"
         write: Callable[[bytes], object] = file.write if not what.endswith("untraced") else (lambda _: None)
-        before = _peak()
+        before = peak_memory()
         began = time.process_time()
         simulation = simulation_of(users, hosting=hosting, write=write)
         if what.endswith("untraced"):
@@ -120,34 +121,24 @@ def measure(users: int, what: str) -> dict[str, float | str]:
         outcome = bare_loop(simulation) if what == "bare" else simulation.run()
         seconds = time.process_time() - began
         found = {"messages": float(sum(outcome.messages.values())), "bytes": float(file.tell())}
-    return {"seconds": seconds, "digest": outcome.sha256(), "peak": _peak(), "grown": _peak() - before, **found}
+    return {
+        "seconds": seconds,
+        "digest": outcome.sha256(),
+        "peak": peak_memory(),
+        "grown": peak_memory() - before,
+        **found,
+    }
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-
-
-def apart(users: int, *things: str, times: int = 3) -> dict[str, dict[str, float]]:
-    """Measure things in turn, each time in a new process; the best of each. Their results must agree."""
-    best: dict[str, dict[str, float]] = {}
-    digests = set()
-    for _ in range(times):
-        for what in things:
-            command = [sys.executable, __file__, "--measure", str(users), what]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found = json.loads(done.stdout)
-            digests.add(found.pop("digest"))
-            if what not in best or found["seconds"] < best[what]["seconds"]:
-                best[what] = found
-    assert len(digests) == 1, "the engines disagree"
-    return best
+def measured(users: int, *things: str, times: int = 3) -> dict[str, Figures]:
+    return quickest(times, {what: partial(apart, __file__, users, what) for what in things})
 
 
 def ratios() -> None:
     print("actors beside a bare loop over the same state machines (CPU; best of 3)")
     print(f"{'users':>10} {'bare us':>8} {'hosted us':>9} {'ratio':>6} {'tasks us':>9} {'ratio':>6} {'KiB/user':>9}")
     for users in (10_000, 100_000):
-        found = apart(users, "bare", "hosted", "tasks")
+        found = measured(users, "bare", "hosted", "tasks")
         bare, hosted, tasks = (found[name]["seconds"] for name in ("bare", "hosted", "tasks"))
         memory = found["tasks"]["grown"] / users / 1024
         print(
@@ -156,14 +147,14 @@ def ratios() -> None:
         )
     print("\ntrace (hosted users, with and without; best of 5)")
     for users in (100_000, 300_000):
-        found = apart(users, "hosted", "hosted-untraced", times=5)
+        found = measured(users, "hosted", "hosted-untraced", times=5)
         messages = found["hosted"]["messages"]
         cost = (found["hosted"]["seconds"] - found["hosted-untraced"]["seconds"]) / messages
         size = found["hosted"]["bytes"] / messages
         print(f"{users:>10,} users, {messages:,.0f} messages: {cost * 1e6:.2f} us and {size:.1f} bytes each")
     print("\nvectorized beside bare numpy (CPU; best of 5)")
     for users in (1_000_000, 10_000_000):
-        found = apart(users, "numpy", "vectorized", times=5)
+        found = measured(users, "numpy", "vectorized", times=5)
         bare, ours = (found[name]["seconds"] / users * 1e9 for name in ("numpy", "vectorized"))
         print(f"{users:>10,} users: {bare:.1f} ns bare, {ours:.1f} ns ours, ratio {ours / bare:.2f}")
 
@@ -177,7 +168,7 @@ def growth() -> None:
     ):
         last = 0.0
         for users in counts:
-            each = apart(users, what, times=1 if users >= 1_000_000 else 3)[what]["seconds"] / users
+            each = measured(users, what, times=1 if users >= 1_000_000 else 3)[what]["seconds"] / users
             ratio = f"{each / last:.2f}" if last else ""
             print(f"{what:>12} {users:>12,} users {each * 1e6:>10.3f} us {ratio:>6}")
             last = each
@@ -185,7 +176,7 @@ def growth() -> None:
 
 def large() -> None:
     for what, users, limit in (("tasks", 3_000_000, 10), ("hosted", 10_000_000, 6), ("vectorized", 10**8, 4)):
-        found = apart(users, what, times=1)[what]
+        found = measured(users, what, times=1)[what]
         print(
             f"{what:>12} {users:>12,} users: {found['seconds']:,.0f} s of CPU, "
             f"peak {found['peak'] / 2**30:.2f} GiB of {limit} allowed",

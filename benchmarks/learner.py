@@ -22,11 +22,13 @@ import contextlib
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
+
+from turns import Figures, apart, quickest
 
 L2 = 1e-4
 # Test digits that may be wrong beyond those of ours run to the finish, as a share.
@@ -35,8 +37,6 @@ PASSES = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200)
 # As many iterations as the engines allow.
 WHOLE = 100
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-Figures = dict[str, float]
 
 
 def measure(what: str, passes: int, data_dir: Path | None) -> Figures:
@@ -90,12 +90,10 @@ def _reset_peak() -> float:
     return _peak()
 
 
-def apart(what: str, passes: int, data_dir: Path | None) -> Figures:
+def fitted(what: str, passes: int, data_dir: Path | None) -> Figures:
     """The same in a new process."""
-    command = [sys.executable, __file__, "--measure", what, str(passes)]
-    command += [] if data_dir is None else ["--data-dir", str(data_dir)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **ONE_THREAD})
-    found: Figures = json.loads(done.stdout)
+    where = [] if data_dir is None else ["--data-dir", data_dir]
+    found: Figures = apart(__file__, what, passes, *where, environment=os.environ | ONE_THREAD)
     return found
 
 
@@ -103,7 +101,7 @@ def passes_needed(what: str, target: float, data_dir: Path | None) -> int:
     """The least number of passes at which the test accuracy is ``target`` or more."""
 
     def reached(passes: int) -> bool:
-        accuracy = apart(what, passes, data_dir)["accuracy"]
+        accuracy = fitted(what, passes, data_dir)["accuracy"]
         print(f"{what}, {passes:>3} passes: {accuracy:.4f}", file=sys.stderr)
         return accuracy >= target
 
@@ -117,7 +115,7 @@ def passes_needed(what: str, target: float, data_dir: Path | None) -> int:
 
 
 def table(times: int, data_dir: Path | None) -> None:
-    target = apart("ours", WHOLE, data_dir)["accuracy"] - SLACK
+    target = fitted("ours", WHOLE, data_dir)["accuracy"] - SLACK
     saga, early = (passes_needed(what, target, data_dir) for what in ("saga", "ours"))
     rows = {
         "ours, to the finish": ("ours", WHOLE),
@@ -125,12 +123,7 @@ def table(times: int, data_dir: Path | None) -> None:
         "saga, to the target": ("saga", saga),
         "lbfgs, default": ("lbfgs", WHOLE),
     }
-    best: dict[str, Figures] = {}
-    for _ in range(times):
-        for name, (what, passes) in rows.items():
-            found = apart(what, passes, data_dir)
-            if name not in best or found["seconds"] < best[name]["seconds"]:
-                best[name] = found
+    best = quickest(times, {name: partial(fitted, what, passes, data_dir) for name, (what, passes) in rows.items()})
     print(f"softmax regression on MNIST, l2 = {L2:g}, one thread (CPU; best of {times}); target {target:.4f}")
     print(f"{'':>20} {'iterations':>10} {'accuracy':>9} {'seconds':>8} {'added MiB':>10} {'peak MiB':>9}")
     for name, found in best.items():

@@ -17,7 +17,6 @@ users.
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import trio
 from cryptography import x509
+from turns import apart
 
 from p2p_labeldp.deployment.certificates import fingerprint, init_certificates
 from p2p_labeldp.deployment.certified import CertifiedKey
@@ -81,8 +81,7 @@ def vectorized(users: int, parameters: Parameters) -> float:
 
 def in_fresh_process(exchange: str, users: int, hosting: str) -> float:
     """``simulated`` in a process of its own; ``exchange`` is pull, or mixed with three relays."""
-    command = [sys.executable, __file__, "--once", exchange, str(users), hosting]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(apart(__file__, exchange, users, hosting))
 
 
 def print_ratio(repeats: int, users: int, hosting: str) -> None:
@@ -189,7 +188,7 @@ def option(name: str, default: str) -> str:
 
 
 def main() -> None:
-    if "--once" in sys.argv:
+    if "--measure" in sys.argv:
         exchange, count, hosting = sys.argv[2:5]
         print(simulated(int(count), PULL if exchange == "pull" else mixed(3), hosting))
         return

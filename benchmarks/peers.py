@@ -36,18 +36,19 @@ import importlib.util
 import io
 import json
 import math
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import trio
 from engines import bare_loop, simulation_of
+from turns import apart, quickest
 
 from p2p_labeldp.collector import quiet_collector
 from p2p_labeldp.engines.actors import Simulation
@@ -310,25 +311,18 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--times", type=int, default=3, help="the best of so many")
     parser.add_argument("--accounts", action="store_true", help="epsilons instead")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.accounts:
         accounts()
         return
-    if arguments.one:
-        print(json.dumps(contest(arguments.one, arguments.users)))
+    if arguments.measure:
+        print(json.dumps(contest(arguments.measure, arguments.users)))
         return
     names = [BARE, *OTHERS, *OURS]
     missing = [name for name in OTHERS if importlib.util.find_spec(OTHERS[name][0].partition(".")[0]) is None]
-    best: dict[str, dict[str, Any]] = {}
-    for _ in range(arguments.times):
-        for name in names:
-            if name not in missing:
-                call = [sys.executable, __file__, "--one", name, "--users", str(arguments.users)]
-                found = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
-                if name not in best or found["seconds"] < best[name]["seconds"]:
-                    best[name] = found
-    assert len({found["digest"] for found in best.values()}) == 1, "not the same noisy data set"
+    once = {name: partial(apart, __file__, name, "--users", arguments.users) for name in names if name not in missing}
+    best = quickest(arguments.times, once)
     counts = {found["messages"] for found in best.values()} - {None}
     assert len(counts) == 1, f"not as many messages: {counts}"
     print(f"{arguments.users:,} users, {counts.pop():,} messages, the same noisy data set from everyone")

@@ -16,14 +16,13 @@ import argparse
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from turns import apart
 
 from p2p_labeldp.data import load_crowd
 from p2p_labeldp.engines.shares import SHARES_PER_THREAD, most_users, share_bytes
@@ -77,7 +76,8 @@ def split(users: int, address: str, folder: Path) -> dict[str, Any]:
         stages.setdefault(stage, time.perf_counter())
         stages["last " + stage] = time.perf_counter()
 
-    summary = run(scenario_of(users), engine="vectorized", out=folder / "run", progress=note, dask=address).summary
+    made = run(scenario_of(users), engine="vectorized", out=folder / "run", progress=note, dask=address)
+    summary = made.summary.as_json()
     return {
         "exchange": stages["last users"] - stages["users"],
         "digest": stages["last reports"] - stages["last users"],
@@ -101,14 +101,6 @@ def hashing_speed() -> float:
     return len(data) / min(times)
 
 
-def apart(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--measure", *arguments]
-    plain = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=plain)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def measure(users: int, workers: int, folder: Path | None) -> None:
     from distributed import Client, LocalCluster
 
@@ -122,8 +114,9 @@ def measure(users: int, workers: int, folder: Path | None) -> None:
         Client(cluster) as client,
     ):
         at_rest = client.run(peak_memory)
-        ours = apart("split", str(users), cluster.scheduler_address, place)
-    single = apart("one", str(users))
+        plain = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
+        ours = apart(__file__, "split", users, cluster.scheduler_address, place, environment=plain)
+    single = apart(__file__, "one", users, environment=plain)
     assert ours["sha256"] == single["sha256"], "the digests differ"
     most = most_users(users, PARAMETERS.rounds, SHARES_PER_THREAD * workers)
     bound = share_bytes(most, -(-most // CLUSTER_SIZE), PARAMETERS)
