@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.audit.rules import require
-from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
+from p2p_labeldp.mechanisms.mixing import agreed_places
 from p2p_labeldp.privacy import Parameters
 
 

@@ -13,7 +13,7 @@ more if it was that label: log(1 + (1-lambda)/(lambda tau)).
 = 1 its inverse is (I - beta q 1^T) / (1 - beta). Its entries sum to 1, their absolute values to
 (1+beta)/(1-beta) at most. Some are negative, so the learner needs l2 > 0.
 
-``lambda`` is called ``chance`` in code. Noise is discrete: see ``laplace``. tau must be a public choice: one computed
+``lambda`` is called ``chance`` in code. Noise is discrete: see ``exact``. tau must be a public choice: one computed
 from the labels already tells something about them that no epsilon here covers.
 """
 
@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.mechanisms.coins import Randomness
-from p2p_labeldp.mechanisms.exact import bernoulli
-from p2p_labeldp.mechanisms.laplace import discrete_laplace
+from p2p_labeldp.mechanisms.exact import bernoulli, discrete_laplace
 from p2p_labeldp.privacy.paper import centralized_epsilon
 
 Shares = NDArray[np.float64]

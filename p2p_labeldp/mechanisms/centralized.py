@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from p2p_labeldp.arrays import Labels
 from p2p_labeldp.errors import RequestError
@@ -51,7 +51,7 @@ def curated(request: Request, trust: str, found: solve.Central, beta: float) -> 
         request.kind,
         trust,
         Holder.CURATOR,
-        replace(request.parameters, alpha=0.0, theta=1.0, labels=request.labels, rounds=1),
+        request.with_flips(),
         {"tau": tau, "sigma": sigma, "lambda": chance, "beta": beta},
         privacy | sees_true_labels((View.CURATOR, View.NETWORK, View.AUDITOR), 0.0),
         exchangeable=chance >= POOLED_FROM and beta == 0,

@@ -35,7 +35,7 @@ epsilon spent is never above the target, and at least .999 of it unless a noise 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from p2p_labeldp.errors import RequestError
@@ -196,8 +196,7 @@ def plan(request: Request) -> Plan:
     }
     model = spends(View.MODEL, found.epsilon, found.delta, relation=found.relation)
     privacy = {View.MODEL: model} | sees_true_labels((View.LEARNER, View.NETWORK, View.AUDITOR), found.delta)
-    parameters = replace(request.parameters, alpha=0.0, theta=1.0, labels=request.labels, rounds=1)
-    return Plan(request.kind, TRUST, Holder.LEARNER, parameters, numbers, privacy, learner=found)
+    return Plan(request.kind, TRUST, Holder.LEARNER, request.with_flips(), numbers, privacy, learner=found)
 
 
 MECHANISM = Mechanism(

@@ -4,8 +4,8 @@ The same rules as ``protocol.user``, for everyone at once. Work goes block by bl
 fit in memory: what lasts for a round is one small label, one peer index and one keep bit per user.
 Users whose cluster is below the minimum size abstain: they neither ask, answer nor report.
 
-In the mixed exchange ``mixing`` says whose label each user draws, cluster by cluster, and in the permutation
-``agreement`` says whom she asks; the rest is the same.
+In the mixed exchange ``mixing`` says whose label each user draws, cluster by cluster, and in the permutation whom she
+asks; the rest is the same.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import FLIP, KEEP, OTHER, PEER, Coins
-from p2p_labeldp.mechanisms.mixing import secrets_of, sources
+from p2p_labeldp.mechanisms.mixing import agreed_places, secrets_of, sources
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.scenario import EXCHANGES
 

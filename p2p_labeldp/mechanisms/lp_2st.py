@@ -19,7 +19,7 @@ the chance of a uniform draw. What is not kept cannot be undone. With k = 1 the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from p2p_labeldp.arrays import Labels
 from p2p_labeldp.mechanisms.algorithm_1 import chance_for, spent_epsilon
 from p2p_labeldp.mechanisms.coins import FLIP, OTHER
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, Shares, Stages, spends
-from p2p_labeldp.mechanisms.rr_with_prior import best_kept, likeliest, replacing_chance
+from p2p_labeldp.mechanisms.rr_with_prior import ranked, replacing_chance
 from p2p_labeldp.privacy import View
 
 TRUST = "Nobody need be trusted: each user randomises her own label, whatever prior the learner sends her."
@@ -63,7 +63,7 @@ class Answering:
     """Of a uniform draw, by the number of labels kept less one."""
 
     def respond(self, labels: Labels, prior: Shares, coins: NDArray[np.float64]) -> Labels:
-        order, kept, rank = self._kept(prior)
+        order, kept, rank = ranked(prior, self.epsilon)
         rows = np.arange(len(labels))
         uniform = order[rows, (coins[:, OTHER] * kept).astype(np.int64)]
         replaced = (coins[:, FLIP] < self.chances[kept - 1]) | (rank[rows, labels] >= kept)
@@ -71,18 +71,11 @@ class Answering:
         return found
 
     def undone(self, targets: Shares, prior: Shares) -> Shares:
-        _, kept, rank = self._kept(prior)
+        _, kept, rank = ranked(prior, self.epsilon)
         chance = np.where(kept == 1, 0.0, self.chances[kept - 1])[:, None]
         drawn = np.where(rank < kept[:, None], chance / kept[:, None], 0.0)
         found: Shares = (targets - drawn) / (1 - chance)
         return found
-
-    def _kept(self, prior: Shares) -> tuple[Labels, Labels, Labels]:
-        """Labels from likeliest to least, how many are kept, and each label's place."""
-        order = likeliest(prior)[0]
-        rank = np.empty_like(order)
-        np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
-        return order, best_kept(prior, self.epsilon), rank
 
 
 def plan(request: Request) -> Plan:
@@ -98,7 +91,7 @@ def plan(request: Request) -> Plan:
         request.kind,
         TRUST,
         Holder.LEARNER,
-        replace(request.parameters, alpha=first * (labels - 1) / labels, theta=1.0, labels=labels, rounds=2),
+        request.with_flips(first * (labels - 1) / labels, rounds=2),
         {"alpha": first * (labels - 1) / labels, "lambda": first},
         {view: spends(view, spent, 0.0, exact=True) for view in (View.LEARNER, View.NETWORK, View.AUDITOR)},
         stages=Stages(FIRST, answering.respond, answering.undone),

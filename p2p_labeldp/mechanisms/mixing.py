@@ -13,6 +13,13 @@ generator whose output is any number of bytes.
 
 Secrets and nonces come from ``Secrets``: in a seeded run they follow from the seed and from a relay's position, not
 from who it is, so that arrays compute the exchange without drawing relays; else from the operating system.
+
+**The permutation that the members of a cluster agree on**, each of whom asks whom she is mapped to, is the paper's
+aside in "Comparison to the shuffle model": a secret of the members alone, by a key agreement. Every member contributes
+a number that nobody can guess, her coin ``PEER`` of the round, which is of no other use there; what they agree on is
+``permutation`` of the digest of all numbers, ids ascending, so that it is uniform to whoever lacks one of them. How the
+numbers come to all members and to nobody else is not part of this package: a simulation takes it as done, sends no
+message for it and counts none, and a deployment refuses the exchange.
 """
 
 from __future__ import annotations
@@ -129,6 +136,11 @@ def sources(secrets: Secrets, round_: int, cluster: int, size: int, relays: int)
         order = order[permutation(secrets.of(Secret.ORDER, round_, cluster, 0, relay), size)]
     nonces = [draw_nonce(secrets, round_, cluster, 0, relay) for relay in range(relays)]
     return order[drawn_places(nonces, size)]
+
+
+def agreed_places(contributions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each place in a cluster, the place whose user she asks; one contribution for each place."""
+    return permutation(digest(b"agreement", [contributions.astype("<f8").tobytes()]), len(contributions))
 
 
 def _words(what: bytes, secret: bytes, count: int) -> NDArray[np.uint64]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, sees_true_labels
 from p2p_labeldp.privacy import View
 
@@ -11,9 +9,8 @@ TRUST = "The learner is trusted with every true label."
 
 
 def plan(request: Request) -> Plan:
-    parameters = replace(request.parameters, alpha=0.0, theta=1.0, labels=request.labels, rounds=1)
     privacy = sees_true_labels((View.LEARNER, View.NETWORK, View.AUDITOR), 0.0)
-    return Plan(request.kind, TRUST, Holder.LEARNER, parameters, {}, privacy)
+    return Plan(request.kind, TRUST, Holder.LEARNER, request.with_flips(), {}, privacy)
 
 
 MECHANISM = Mechanism(

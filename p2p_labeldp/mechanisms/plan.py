@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -144,6 +144,10 @@ class Request:
     parameters: Parameters
     """Theta, rounds, noise and the minimum size; alpha where it is given."""
     options: Mapping[str, Any]
+
+    def with_flips(self, alpha: float = 0.0, theta: float = 1.0, rounds: int = 1) -> Parameters:
+        """The plan's parameters where they do not follow the scenario's."""
+        return replace(self.parameters, alpha=alpha, theta=theta, labels=self.labels, rounds=rounds)
 
     def needed_epsilon(self, instead: str = "") -> float:
         if self.epsilon is None:

@@ -14,7 +14,7 @@ label.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,6 +53,14 @@ def best_kept(prior: Shares, epsilon: float) -> Labels:
     return best
 
 
+def ranked(prior: Shares, epsilon: float) -> tuple[Labels, Labels, Labels]:
+    """In each row the labels from likeliest to least, how many of them are kept, and each label's place."""
+    order = likeliest(prior)[0]
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
+    return order, best_kept(prior, epsilon), rank
+
+
 def replacing_chance(kept: int, epsilon: float) -> float:
     """The least chance of a uniform draw from ``kept`` labels that costs at most epsilon: k / (k - 1 + e^epsilon)."""
     chance = kept / (kept + math.expm1(epsilon))
@@ -63,10 +71,7 @@ def replacing_chance(kept: int, epsilon: float) -> float:
 
 def respond(labels: Labels, clusters: Labels, prior: Shares, epsilon: float, source: Source) -> Labels:
     """Noisy labels, given one prior per cluster (C, K). Whole-number draws only: see ``exact``."""
-    order, _ = likeliest(prior)
-    kept = best_kept(prior, epsilon)
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.arange(order.shape[1])[None, :], axis=1)
+    order, kept, rank = ranked(prior, epsilon)
     chances = np.array([replacing_chance(k, epsilon) for k in range(1, order.shape[1] + 1)])
 
     mine = kept[clusters]
@@ -114,7 +119,7 @@ def plan(request: Request) -> Plan:
         request.kind,
         TRUST,
         Holder.CURATOR,
-        replace(request.parameters, alpha=0.0, theta=1.0, labels=request.labels, rounds=1),
+        request.with_flips(),
         {"sigma": sigma, "labels_epsilon": labels_epsilon},
         {View.LEARNER: spends(View.LEARNER, spent, 0.0)}
         | sees_true_labels((View.CURATOR, View.NETWORK, View.AUDITOR), 0.0),

@@ -8,8 +8,6 @@ with its owner.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +41,7 @@ def plan(request: Request) -> Plan:
         found = flips_for(request, View.SHUFFLE)
     else:  # everyone abstains: any noise will do, and there is nothing to see
         found = Flips(float(request.options.get("alpha", 0.0)), 0.0, "exact")
-    parameters = replace(request.parameters, alpha=found.alpha, theta=1.0, labels=request.labels, rounds=1)
+    parameters = request.with_flips(found.alpha)
     local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(0.0)
     privacy: dict[View, Guarantee] = {
         View.LEARNER: Guarantee(

@@ -21,7 +21,7 @@ from typing import Any
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.algorithm_1 import chance_for, spent_epsilon
-from p2p_labeldp.mechanisms.laplace import LARGEST_SCALE, SMALLEST_SCALE
+from p2p_labeldp.mechanisms.exact import LARGEST_SCALE, SMALLEST_SCALE
 from p2p_labeldp.privacy import Account, Method, Parameters, View, account, account_clusters, calibrate
 
 __all__ = ["Central", "Flips", "central", "chance_for", "flips", "given_flips", "prior_split"]

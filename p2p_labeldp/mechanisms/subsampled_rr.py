@@ -13,8 +13,6 @@ who reports is seen. It is here to be compared with: the same noise, fewer label
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.mechanisms.algorithm_1 import chance_for
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, spends
@@ -36,7 +34,7 @@ def _alpha(request: Request) -> float:
 
 
 def plan(request: Request) -> Plan:
-    parameters = replace(request.parameters, alpha=_alpha(request), labels=request.labels, rounds=1)
+    parameters = request.with_flips(_alpha(request), request.parameters.theta)
     local = account(View.AUDITOR, parameters, cluster_size=1).get_epsilon(0.0)
     privacy = {
         view: spends(view, local.epsilon, 0.0, exact=True, reason=local.reason)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from p2p_labeldp.mechanisms.algorithm_1 import chance_for, spent_epsilon
 from p2p_labeldp.mechanisms.plan import Holder, Mechanism, Plan, Request, spends
 from p2p_labeldp.privacy import View
@@ -16,7 +14,7 @@ def plan(request: Request) -> Plan:
     labels = request.labels
     chance = chance_for(request.needed_epsilon(), 1 / labels, labels)
     spent = spent_epsilon(float("inf"), 1 / labels, chance, labels)
-    parameters = replace(request.parameters, alpha=chance * (labels - 1) / labels, theta=1.0, labels=labels, rounds=1)
+    parameters = request.with_flips(chance * (labels - 1) / labels)
     privacy = {view: spends(view, spent, 0.0, exact=True) for view in (View.LEARNER, View.NETWORK, View.AUDITOR)}
     numbers = {"alpha": parameters.alpha, "lambda": chance}
     return Plan(request.kind, TRUST, Holder.LEARNER, parameters, numbers, privacy)

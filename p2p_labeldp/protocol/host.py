@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_labeldp.mechanisms.agreement import agreed_places
 from p2p_labeldp.mechanisms.coins import PEER, Coins
+from p2p_labeldp.mechanisms.mixing import agreed_places
 from p2p_labeldp.privacy import Parameters
 from p2p_labeldp.protocol.checking import AssignmentCheck
 from p2p_labeldp.protocol.messages import (

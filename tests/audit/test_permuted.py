@@ -12,7 +12,7 @@ from small import sixty
 from p2p_labeldp.audit import audit_runs
 from p2p_labeldp.audit.permuted import PermutedChecker
 from p2p_labeldp.experiments.run import run
-from p2p_labeldp.mechanisms.agreement import agreed_places
+from p2p_labeldp.mechanisms.mixing import agreed_places
 from p2p_labeldp.scenario import replace
 
 

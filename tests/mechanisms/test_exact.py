@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from p2p_labeldp.mechanisms.coins import SeededRandomness
-from p2p_labeldp.mechanisms.exact import Source, bernoulli, bernoulli_exp
-from p2p_labeldp.mechanisms.laplace import discrete_laplace, rational_scale
+from p2p_labeldp.mechanisms.exact import Source, bernoulli, bernoulli_exp, discrete_laplace, rational_scale
 
 # Each chi-squared test below fails by chance once in a million seeds.
 RARE = 1e-6
