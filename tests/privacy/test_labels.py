@@ -1,16 +1,13 @@
 """More than two labels: proved, attained from below, and close to each other."""
 
-import itertools
 import math
 
 import every_coin
 import numpy as np
 import pytest
 from accounting import accounted
-from scipy import stats
 
 from p2p_labeldp.privacy import calibrate
-from p2p_labeldp.privacy.attained import Counting
 from p2p_labeldp.privacy.binomial import Draws
 from p2p_labeldp.privacy.blanket import Blanket, Shuffled
 from p2p_labeldp.privacy.sampled import Sampled
@@ -120,48 +117,6 @@ def test_the_bound_is_above_the_worst_data_set_of_larger_clusters(view, users, l
     answer = accountant.get_epsilon(1e-3)
     if answer.attained_epsilon > 0:
         assert truth(answer.attained_epsilon) >= 1e-3 * (1 - 1e-9)
-
-
-def simulated_counts(rng, samples, users, labels, alpha, victim):
-    """Reports of the labels 0 and 1, by the protocol's steps; the others hold label 2."""
-    true = np.full((samples, users), 2)
-    true[:, 0] = victim
-    flips = rng.random((samples, users)) < alpha
-    noisy = np.where(flips, (true + 1 + rng.integers(0, labels - 1, true.shape)) % labels, true)
-    reports = np.take_along_axis(noisy, rng.integers(0, users, true.shape), axis=1)
-    return (reports == 0).sum(axis=1), (reports == 1).sum(axis=1)
-
-
-def test_the_likelihood_ratio_test_of_simulated_runs_keeps_to_the_account():
-    """Ten labels. Each of the four comparisons fails by chance once in 10^6 runs."""
-    users, labels, alpha, samples, epsilon = 40, 10, 0.5, 60_000, 0.4
-    noise = LocalNoise.flip(alpha, labels)
-    counting = Counting(users - 1, Draws(users, 1 / users), noise, labels, above=False)
-    size = users + 1
-    rng = np.random.default_rng(5)
-    held = []
-    for victim in (0, 1):
-        blocks = [simulated_counts(rng, samples // 4, users, labels, alpha, victim) for _ in range(4)]
-        zeros, ones = (np.concatenate([block[place] for block in blocks]) for place in (0, 1))
-        held.append((zeros, ones))
-    outcomes = counting.outcomes(1e-14)
-    exact = np.zeros((2, size, size))
-    for total, zeros in itertools.product(range(size), repeat=2):
-        if zeros <= total and outcomes.a.low <= zeros <= outcomes.a.high:
-            exact[:, zeros, total - zeros] = outcomes.masses[:, total - outcomes.totals.low, zeros - outcomes.a.low]
-    reject = exact[0] > math.exp(epsilon) * exact[1]
-    attained = float(np.maximum(exact[0] - math.exp(epsilon) * exact[1], 0).sum())
-    rates = [int(reject[zeros, ones].sum()) for zeros, ones in held]
-    reach = stats.norm.isf(1e-6)
-    for rate, table in zip(rates, exact, strict=True):
-        share = float(table[reject].sum())
-        assert abs(rate / samples - share) < reach * math.sqrt(share * (1 - share) / samples) + 1e-4
-    seen = rates[0] / samples - math.exp(epsilon) * rates[1] / samples
-    error = reach * math.sqrt((rates[0] + math.exp(2 * epsilon) * rates[1]) / samples**2)
-    proved = view_of("learner", users, alpha, 1.0, labels).get_delta(epsilon).delta
-    assert seen - error <= proved
-    assert abs(seen - attained) <= error + 1e-4
-    assert attained <= proved <= 1.1 * attained
 
 
 def test_thresholds_find_what_summing_every_outcome_finds():

@@ -1,7 +1,6 @@
 """The mixed exchange: relays, conditional values, and the account at the sizes that matter."""
 
 import math
-from dataclasses import replace
 
 import every_coin
 import numpy as np
@@ -10,7 +9,6 @@ from scipy import stats
 
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.privacy import Parameters, account, calibrate, cases, relays_to_withstand
-from p2p_labeldp.privacy.relays import NO_RELAY, Cases
 
 
 def mixed(view, users, alpha, theta, relays, *, colluders=0, **more):
@@ -94,40 +92,6 @@ def test_more_attempts_only_add_to_the_chance_that_all_relays_collude():
     assert thrice.all == pytest.approx(1 - (1 - once.all) ** 3)
     assert sum((thrice.all, thrice.some, thrice.none)) == pytest.approx(1)
     assert mixed("coalition", 500, 0.1, 1.0, 6, colluders=50, attempts=3).get_epsilon(DELTA).epsilon > 0.5400
-
-
-def simulated(rng, samples, users, colluders, alpha, victim, relay):
-    """Counts of ones that the coalition sees, by the protocol's steps; all others hold 0 and the colluders show 0."""
-    noisy = (rng.random((samples, users)) < alpha).astype(np.int64)
-    noisy[:, 0] = np.where(rng.random(samples) < alpha, 1 - victim, victim)
-    noisy[:, users - colluders :] = 0
-    if relay:
-        return noisy.sum(axis=1)
-    drawn = np.take_along_axis(noisy, rng.integers(0, users, (samples, users)), axis=1)
-    return drawn.sum(axis=1)
-
-
-@pytest.mark.parametrize("relay", [False, True])
-def test_simulated_coalitions_keep_to_the_account(relay):
-    """The likelihood-ratio test is a threshold on the count; each comparison fails by chance once in 10^6 runs."""
-    users, colluders, alpha, samples, epsilon = 60, 6, 0.15, 400_000, 0.5
-    rng = np.random.default_rng(8)
-    ones, zeros = (
-        np.concatenate([simulated(rng, samples // 8, users, colluders, alpha, held, relay) for _ in range(8)])
-        for held in (1, 0)
-    )
-    answer = mixed("coalition", users, alpha, 1.0, 3, colluders=colluders)
-    profile = replace(answer.profile, cases=Cases(0.0, 1.0, 0.0) if relay else NO_RELAY)
-    proved = profile.delta(epsilon).value
-    reach = stats.norm.isf(1e-6)
-    seen = []
-    for threshold in range(users):
-        first, second = (zeros <= threshold).mean(), (ones <= threshold).mean()
-        error = reach * math.sqrt((first + math.exp(2 * epsilon) * second) / samples)
-        seen.append((first - math.exp(epsilon) * second, error))
-    best, error = max(seen)
-    assert best - error <= proved
-    assert proved <= best + error + 1e-4, "and the account is what this data set attains"
 
 
 def test_what_public_places_would_cost_the_learner():
