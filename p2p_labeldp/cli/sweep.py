@@ -219,12 +219,16 @@ def _tables(found: Sweep) -> list[Path]:
 def _print(
     found: Sweep, failed: list[dict[str, Any]], figures: Sequence[Path], empty: Sequence[str], metric: str
 ) -> None:
-    from p2p_labeldp.reporting.sweeps import CONFIDENCE, budget_note, show
+    from p2p_labeldp.reporting.sweeps import CONFIDENCE, budget_note, mean_cell, show, stated_cells
 
     rows = found.by_setting()
     lines = []
     for number in list(rows)[:MOST_LINES]:
-        cells = (str(len(rows[number])), _mean(rows[number], "accuracy"), *_largest(rows[number], "learner"))
+        cells = (
+            str(len(rows[number])),
+            mean_cell(rows[number], "accuracy"),
+            *stated_cells(rows[number], "learner")[:2],
+        )
         lines.append((*map(show, found.settings[number]), *cells))
     head = (*found.keys, "runs", "accuracy", "epsilon", "delta")
     print_table(head, lines, right=range(len(head)))
@@ -259,27 +263,6 @@ def _print(
     console.print(f"Files: {files}", soft_wrap=True, markup=False)
     if not has_parquet():
         console.print("No Parquet: pip install 'p2p-labeldp[parquet]' for it.", markup=False)
-
-
-def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
-    from p2p_labeldp.reporting.sweeps import estimate, of_runs
-
-    known = estimate(row.get(name) for row in rows)
-    if known is None:
-        return "-"
-    half = "" if known.half_width is None else f" ± {known.half_width:.4f}"
-    return f"{known.mean:.4f}{half}{of_runs(known.count, len(rows))}"
-
-
-def _largest(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str]:
-    """The largest epsilon, and the deltas of the runs."""
-    from p2p_labeldp.privacy.numbers import rounded_up
-    from p2p_labeldp.reporting.sweeps import largest_stated, of_runs, show_deltas
-
-    known = largest_stated(rows, view)
-    if known is None:
-        return "-", "-"
-    return f"{rounded_up(known.largest, 4)}{of_runs(known.count, len(rows))}", show_deltas(known.deltas)
 
 
 def _mixed(rows: dict[int, list[dict[str, Any]]]) -> str:

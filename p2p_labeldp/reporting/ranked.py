@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from p2p_labeldp.experiments.sweeps import Sweep
-from p2p_labeldp.privacy.numbers import rounded_up
+from p2p_labeldp.privacy.numbers import rounded_up, shown_epsilon
 from p2p_labeldp.reporting.blocks import Block, Cell, Choice, Chooser, Note, Ranked, RankedRow, Section, Text
 from p2p_labeldp.reporting.charts import figure_of
 from p2p_labeldp.reporting.plots import Axis, Line, Plot, Scale, aside, span
@@ -95,7 +94,7 @@ def _row(entry: Entry, ranking: Ranking, accuracy: Estimate, scale: Scale, *, cl
         Cell("", entry.score.mean, drawing=_bar(entry.name, entry.score, ranking, scale, f"k-{entry.kind}")),
         Cell(behind, 0.0 if entry.behind is None else entry.behind.mean),
         Cell(f"{accuracy.mean:.3f}", accuracy.mean),
-        Cell("∞" if math.isinf(entry.spent) else rounded_up(entry.spent), min(entry.spent, 1e9)),
+        Cell(shown_epsilon(entry.spent), min(entry.spent, 1e9)),
         Cell(rounded_up(entry.delta), entry.delta),
         Cell(entry.trusts),
     ]

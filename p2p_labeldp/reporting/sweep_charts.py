@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from p2p_labeldp.experiments.sweeps import Sweep
-from p2p_labeldp.privacy.numbers import rounded_up
+from p2p_labeldp.privacy.numbers import shown_epsilon
 from p2p_labeldp.reporting.blocks import Block, Choice, Chooser, Section, Table, Text
 from p2p_labeldp.reporting.charts import figure_of
 from p2p_labeldp.reporting.plots import Axis, Line, Plot, aside, number, span
@@ -95,7 +95,7 @@ def metric_plot(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], metric: 
     exact, said = is_guarantee(metric), METRIC_WORDS.get(metric, metric)
     ends = [y for line in lines for y in (*line.ys, *line.lows, *line.highs) if y is not None]
     told = "; ".join(
-        f"{line.name or said}: {', '.join(shown_up(y) if exact else number(y) for y in line.ys)}" for line in lines
+        f"{line.name or said}: {', '.join(shown_epsilon(y) if exact else number(y) for y in line.ys)}" for line in lines
     )
     caption = _caption(rows, metric, across, [*shown, *infinite])
     if len(finite) > len(shown):
@@ -175,18 +175,9 @@ def _points(lines: Sequence[Band], key: str, metric: str) -> Table:
         for place, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
             low, high, count, runs = line.low[place], line.high[place], line.count[place], line.runs[place]
             span = "–" if low is None or high is None else f"{low:.4g} to {high:.4g}"
-            cells = (shown_up(y),) if largest else (shown_number(y), span)
+            cells = (shown_epsilon(y),) if largest else ("infinite" if math.isinf(y) else f"{y:.4g}", span)
             of = f"{count}" if count == runs else f"{count} of {runs}"
             rows.append((show(x), *map(show, line.others.values()), *cells, of))
     values = (f"largest {said}",) if largest else (f"mean {said}", f"{CONFIDENCE:.0%} interval")
     head = (key, *others, *values, "runs")
     return Table(f"{said} against {key}", head, rows, frozenset(range(len(others) + 1, len(head))))
-
-
-def shown_number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.4g}"
-
-
-def shown_up(value: float) -> str:
-    """A number of a guarantee."""
-    return "∞" if math.isinf(value) else rounded_up(value, 4)

@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from p2p_labeldp.privacy.numbers import plural
 from p2p_labeldp.reporting import words
 from p2p_labeldp.reporting.blocks import Block, Code, Page, Section, Table, Terms, Text
 from p2p_labeldp.reporting.ranked import ranking_section
-from p2p_labeldp.reporting.sweep_charts import charts, shown_number, shown_up
-from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, estimate, largest_stated, of_runs, show, show_deltas
-from p2p_labeldp.runs.stated import METHODS
+from p2p_labeldp.reporting.sweep_charts import charts
+from p2p_labeldp.reporting.sweeps import CONFIDENCE, delta_warning, mean_cell, show, stated_cells
 from p2p_labeldp.scenario import Scenario, documentation, parse_scenario
 from p2p_labeldp.scenario.schema import as_toml
 
@@ -129,8 +128,8 @@ def _settings(found: Sweep) -> Section:
     rows = found.by_setting()
     cells = []
     for place in list(rows)[:MOST_SETTINGS]:
-        means = [_mean(rows[place], name) for name in shown]
-        stated = [cell for view in views for cell in _guarantee(rows[place], view)]
+        means = [mean_cell(rows[place], name) for name in shown]
+        stated = [cell for view in views for cell in stated_cells(rows[place], view)]
         cells.append((f"{place}", *map(show, found.settings[place]), f"{len(rows[place]):,}", *means, *stated))
     more = f" (the first {MOST_SETTINGS} of {len(rows):,})" if len(rows) > MOST_SETTINGS else ""
     stated_heads = [head for view in views for head in (f"largest epsilon, {view}", f"delta, {view}", "found as")]
@@ -139,24 +138,6 @@ def _settings(found: Sweep) -> Section:
     title += "; of epsilon the largest of its runs, rounded up" if views else ""
     table = Table(title, head, cells, frozenset({0, *range(len(found.keys) + 1, len(head))}))
     return Section("settings", "Settings", [table])
-
-
-def _mean(rows: Sequence[dict[str, Any]], name: str) -> str:
-    known = estimate(row[name] for row in rows if not isinstance(row[name], str | bool))
-    if known is None:
-        return "–"
-    half = "" if known.half_width is None else f" ± {known.half_width:.2g}"
-    return f"{shown_number(known.mean)}{half}{of_runs(known.count, len(rows))}"
-
-
-def _guarantee(rows: Sequence[dict[str, Any]], view: str) -> tuple[str, str, str]:
-    """The largest epsilon, its deltas and how it was found; where runs differ, what is true of all."""
-    known = largest_stated(rows, view)
-    if known is None:
-        return "–", "–", "–"
-    ways = [METHODS[name] for name in known.methods]
-    way = f"{ways[-1]} ({', '.join(ways[:-1])} in some runs)" if len(ways) > 1 else "".join(ways)
-    return f"{shown_up(known.largest)}{of_runs(known.count, len(rows))}", show_deltas(known.deltas), way or "–"
 
 
 def _failures(found: Sweep) -> Section:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import scipy
 
 from p2p_labeldp.privacy import REPETITION
-from p2p_labeldp.privacy.numbers import rounded_up
+from p2p_labeldp.privacy.numbers import rounded_up, shown_epsilon
 from p2p_labeldp.runs.stated import METHODS
 
 if TYPE_CHECKING:
@@ -219,6 +219,25 @@ def show(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def of_runs(count: int, runs: int) -> str:
+def mean_cell(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """A metric's mean, ± half of its interval."""
+    known = estimate(row.get(name) for row in rows)
+    if known is None:
+        return "-"
+    half = "" if known.half_width is None else f" ± {known.half_width:.4f}"
+    return f"{known.mean:.4f}{half}{_of_runs(known.count, rows)}"
+
+
+def stated_cells(rows: Sequence[Mapping[str, Any]], view: str) -> tuple[str, str, str]:
+    """The largest epsilon, its deltas and how it was found; where runs differ, what is true of all."""
+    known = largest_stated(rows, view)
+    if known is None:
+        return "-", "-", "-"
+    ways = [METHODS[name] for name in known.methods]
+    way = f"{ways[-1]} ({', '.join(ways[:-1])} in some runs)" if len(ways) > 1 else "".join(ways)
+    return f"{shown_epsilon(known.largest)}{_of_runs(known.count, rows)}", show_deltas(known.deltas), way or "-"
+
+
+def _of_runs(count: int, rows: Sequence[Mapping[str, Any]]) -> str:
     """Said behind a number that not all runs have."""
-    return f" ({count} of {runs} runs)" if count < runs else ""
+    return f" ({count} of {len(rows)} runs)" if count < len(rows) else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from p2p_labeldp.errors import RequestError, RunError
-from p2p_labeldp.reporting.files import checked_plot, save, save_both
+from p2p_labeldp.reporting.files import save, save_both
 from p2p_labeldp.reporting.plots import Axis, Line, Plot
 from p2p_labeldp.reporting.styles import looks
 
@@ -50,8 +50,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         save([PLOT], tmp_path / "file" / "plot.svg")
     with pytest.raises(RunError, match=r"plot.png: cannot be written"):
         save_both([PLOT], tmp_path / "file" / "plot")
-
-
-def test_another_format_is_refused_before_anything_is_computed() -> None:
-    with pytest.raises(RequestError, match=r"must end in \.png, \.svg, \.pdf"):
-        checked_plot(Path("plot.gif"))

@@ -70,9 +70,9 @@ def test_a_settings_epsilon_is_the_largest_rounded_up_with_its_delta_and_method(
     table: Table = block(page, "settings", Table)
     assert table.head[3:] == ("runs", "accuracy", "largest epsilon, learner", "delta, learner", "found as")
     assert [row[3:] for row in table.rows] == [
-        ("2", "0.5 ± 0", "2.198", "6.25e-08", "proved bound (exact in some runs)"),
-        ("2", "0.5 (1 of 2 runs)", "0.6", "0.00025", "exact"),
-        ("2", "0.5 ± 0", "∞", "0.001", "exact"),
+        ("2", "0.5000 ± 0.0000", "2.198", "6.25e-08", "proved bound (exact in some runs)"),
+        ("2", "0.5000 (1 of 2 runs)", "0.6", "0.00025", "exact"),
+        ("2", "0.5000 ± 0.0000", "infinite", "0.001", "exact"),
     ]
     assert "of epsilon the largest of its runs, rounded up" in table.title
 
@@ -98,7 +98,7 @@ def test_a_line_that_is_infinite_everywhere_is_named_and_in_the_table(page: Page
     chart = figure(page, "1 1")  # against data.users, a line for each kind
     assert chart.caption.endswith("Infinite everywhere, and not drawn: none.")
     assert chart.data is not None
-    assert ("50", "none", "∞", "2") in chart.data.rows
+    assert ("50", "none", "infinite", "2") in chart.data.rows
 
 
 def test_a_mean_of_some_runs_says_of_how_many(page: Page) -> None:
