@@ -23,7 +23,6 @@ from p2p_labeldp.audit.sight import SEEN_IN, SIGHT
 from p2p_labeldp.data import data_set_of
 from p2p_labeldp.data.record import DataSet
 from p2p_labeldp.deployment import disturbing
-from p2p_labeldp.engines.actors import _HOLDERS
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.compare import AS_PRINTED
 from p2p_labeldp.experiments.games import Game, play_each
@@ -134,7 +133,6 @@ def test_figures_know_every_mechanism() -> None:
 def test_every_holder_of_labels_is_some_mechanism_s_and_a_party_of_the_protocol() -> None:
     assert {plan_of(kind).holder for kind in MECHANISMS} == set(Holder)
     assert {holder.value for holder in Holder} - {"peers"} <= PARTIES.keys()
-    assert_complete(_HOLDERS, Holder)
 
 
 # Views

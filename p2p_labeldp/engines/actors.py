@@ -33,10 +33,9 @@ from p2p_labeldp.protocol.learner import Learner
 from p2p_labeldp.protocol.messages import (
     AUDITOR,
     COORDINATOR,
-    CURATOR,
     HOST,
     LEARNER,
-    SHUFFLER,
+    PARTIES,
     Features,
     Outgoing,
     Refused,
@@ -52,12 +51,6 @@ from p2p_labeldp.protocol.user import LEFT, User
 from p2p_labeldp.scenario import EXCHANGES, Network
 from p2p_labeldp.streams import KeyedStream, Purpose
 
-_HOLDERS = {
-    Holder.PEERS: None,
-    Holder.LEARNER: LEARNER,
-    Holder.CURATOR: CURATOR,
-    Holder.SHUFFLER: SHUFFLER,
-}
 _MANY = 2_000  # users from whom on the collector's work is worth saving
 STRIDE = 8192  # messages of a broadcast sent before others get a turn; bounds what waits in mailboxes
 
@@ -99,7 +92,6 @@ class Simulation:
             faults=faults,
             on_batch=on_batch,
         )
-        receiver = _HOLDERS[plan.holder]
         self.intermediary: Intermediary | None = None
         self.users: list[User]
         mixing: Mixing | None = None
@@ -110,12 +102,12 @@ class Simulation:
             self.host: Host = host
             self.users = [Depositor(i, label, host) for i, label in labels]
             mixing = Mixing(host.cipher, host.signatures, host.secrets, parameters.relays, parameters.minimum_size)
-        elif receiver is None:
-            self.host = Host(parameters, coins, 0, count)
-            self.users = [User(i, label, self.host) for i, label in labels]
         else:
             self.host = Host(parameters, coins, 0, count)
-            if plan.stages is None:
+            if plan.holder is Holder.PEERS:
+                self.users = [User(i, label, self.host) for i, label in labels]
+            elif plan.stages is None:
+                receiver = PARTIES[plan.holder.value]
                 self.users = [Submitter(i, label, self.host, receiver) for i, label in labels]
             else:
                 self.users = [Responder(i, label, self.host, plan.stages) for i, label in labels]

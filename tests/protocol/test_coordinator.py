@@ -22,6 +22,7 @@ from p2p_labeldp.protocol.messages import (
     Features,
     Goodbye,
     Hello,
+    Outcome,
     Outgoing,
     Refused,
     Report,
@@ -323,15 +324,30 @@ def with_target(*clusters: int, rounds: int = 1, least: int = 0) -> Coordinator:
     return someone
 
 
-def test_with_a_target_a_cluster_of_which_someone_is_missing_reports_nothing_and_the_others_do() -> None:
-    someone = with_target(0, 0, 0, 1, 1)
-    for user in (0, 1, 3, 4):
-        someone.receive(user, Done(0, "reported"))
-    sent = list(someone.expire())
-    assert sent[0] == (LEARNER, closed(5, 0, [3, 4]))
-    assert [to for to, message in sent if message == Goodbye(True)] == [3, 4]
-    assert someone.withheld == [0]
-    assert someone.attendance[0].outcomes == {"reported": 2, "dropped": 0, "abstained": 0, "withheld": 2}
+# Of clusters: what each user says, if she says anything; how large a cluster must be; who reports; what is withheld.
+WITHHELD: dict[str, tuple[list[int], dict[int, Outcome], int, list[int], list[int]]] = {
+    "someone is missing": ([0, 0, 0, 1, 1], dict.fromkeys((0, 1, 3, 4), "reported"), 0, [3, 4], [0]),
+    "too small though complete, since others never said hello": (
+        [0, 0, 0, 1, 1], dict.fromkeys(range(5), "reported"), 3, [0, 1, 2], [1],
+    ),
+    "who abstains has nothing to withhold": ([0, 0, 1], {0: "abstained", 2: "reported"}, 0, [2], []),
+    "where some abstain the others hide among fewer than was accounted for": (
+        [0, 0, 0, 1, 1], {0: "abstained", 1: "reported", 2: "dropped", 3: "reported", 4: "reported"}, 0, [3, 4], [0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WITHHELD)
+def test_with_a_target_whatever_does_not_keep_it_reports_nothing_and_the_others_do(what: str) -> None:
+    clusters, said, least, reporters, withheld = WITHHELD[what]
+    someone = with_target(*clusters, least=least)
+    sent = [out for user, outcome in said.items() for out in someone.receive(user, Done(0, outcome))]
+    sent += someone.expire()
+    assert sent[0] == (LEARNER, closed(len(clusters), 0, reporters))
+    assert [to for to, message in sent if message == Goodbye(True)] == reporters
+    assert someone.withheld == withheld
+    outcomes, would = someone.attendance[0].outcomes, [*said.values()].count("reported")
+    assert (outcomes["reported"], outcomes.get("withheld", 0)) == (len(reporters), would - len(reporters))
 
 
 def test_a_cluster_that_is_withheld_once_is_withheld_from_then_on() -> None:
@@ -352,28 +368,3 @@ def test_without_a_target_everything_that_counts_is_released() -> None:
     someone.receive(0, Done(0, "reported"))
     assert next(iter(someone.expire())) == (LEARNER, closed(2, 0, [0]))
     assert someone.withheld == []
-
-
-def test_a_cluster_too_small_for_the_target_is_withheld_though_complete() -> None:
-    """It came about because others never said hello."""
-    someone = with_target(0, 0, 0, 1, 1, least=3)
-    sent = [out for user in range(5) for out in someone.receive(user, Done(0, "reported"))]
-    assert sent[0] == (LEARNER, closed(5, 0, [0, 1, 2]))
-    assert someone.withheld == [1]
-
-
-def test_a_cluster_that_abstains_has_nothing_to_withhold() -> None:
-    someone = with_target(0, 0, 1)
-    someone.receive(0, Done(0, "abstained"))
-    someone.receive(2, Done(0, "reported"))
-    assert next(iter(someone.expire())) == (LEARNER, closed(3, 0, [2]))
-    assert someone.withheld == []
-
-
-def test_a_cluster_in_which_some_abstain_and_others_do_not_is_withheld() -> None:
-    """Those who report hide among fewer than was accounted for."""
-    someone = with_target(0, 0, 0, 1, 1)
-    said = {0: "abstained", 1: "reported", 2: "dropped", 3: "reported", 4: "reported"}
-    sent = [out for user, outcome in said.items() for out in someone.receive(user, Done(0, outcome))]
-    assert sent[0] == (LEARNER, closed(5, 0, [3, 4]))
-    assert someone.withheld == [0]

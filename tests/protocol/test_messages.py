@@ -186,7 +186,7 @@ def values_of(type_: Any) -> st.SearchStrategy[Any]:
 
 
 any_message = st.one_of(
-    st.builds(kind, *(values_of(field.type) for field in msgspec.structs.fields(kind))) for kind in MESSAGES
+    [st.builds(kind, *(values_of(field.type) for field in msgspec.structs.fields(kind))) for kind in MESSAGES]
 )
 
 
