@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import joblib
 
 from p2p_labeldp.data.sets import places
 from p2p_labeldp.engines.dask_cluster import connect, versions
@@ -100,7 +101,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 def _on_machine(task: Task, jobs: list[Job], workers: int) -> Results:
-    count = _cores() if workers == -1 else workers
+    count = joblib.cpu_count() if workers == -1 else workers  # those that this process may use
     # A single job that is left may be one that kills its process.
     return in_processes(task, jobs, min(count, len(jobs))) if count > 1 else in_this_process(task, jobs)
 
@@ -119,10 +120,6 @@ def _on_cluster(task: Task, jobs: list[Job], client: Any, data_dir: Path | None,
     ]
     needed = Needed(versions(), {whole.get(name, name): digest for name, digest in files.items()})
     return on_cluster(task, sent, client, needed)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _written(out: Path, failures: list[Failure]) -> Sweep:
