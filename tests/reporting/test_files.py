@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from p2p_labeldp.errors import RequestError, RunError
+from p2p_labeldp.reporting import charts, files, svg
 from p2p_labeldp.reporting.files import save, save_both
 from p2p_labeldp.reporting.plots import Axis, Line, Plot
 from p2p_labeldp.reporting.styles import looks
@@ -42,6 +44,23 @@ def test_a_file_has_every_word_of_its_plots(tmp_path: Path) -> None:
     text = svg.read_text(encoding="utf-8")
     for words in ("a title", "a caption", "across", "upwards", "joined", "apart", "0.8", "names", "another", "two"):
         assert f"<!-- {words} -->" in text, words
+
+
+def test_a_page_and_a_file_draw_the_same_lines_bands_and_ticks() -> None:
+    (axes,) = files._figure([PLOT]).axes
+    page = ElementTree.fromstring(str(charts.line_chart("plot", PLOT)))
+    (path,) = page.iter("polyline")
+    places = [tuple(map(float, pair.split(","))) for pair in path.attrib["points"].split()]
+    wide = svg.WIDTH - charts.LEFT - charts.RIGHT
+    shares = [((x - charts.LEFT) / wide, 1 - (y - charts.TOP) / charts.HEIGHT) for x, y in places]
+    joined, *marks = axes.lines
+    assert [*zip(*joined.get_data(), strict=True)] == [pytest.approx(share, abs=1e-3) for share in shares]
+    assert [line.get_color() for line in (joined, marks[-1])] == [look.ink for look in LOOKS]
+    drawn = [each.attrib["class"] for each in page.iter("line") if "interval" in each.attrib["class"]]
+    assert len(drawn) == sum(len(each.get_segments()) for each in axes.collections) == 3
+    ticks = {tick.get_text() for axis in (axes.xaxis, axes.yaxis) for tick in axis.get_ticklabels()}
+    assert ticks == {"1", "10", "0", "0.8"}
+    assert ticks <= {text.text for text in page.iter("text")}
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
