@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games import play, play_actors
+from small import TWO_LABELS, sixty
 
 from p2p_labeldp.adversaries.evidence import evidence_of_all
 from p2p_labeldp.audit.array_views import views_of_exchange
@@ -14,7 +15,6 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.run import run
 from p2p_labeldp.mechanisms.coins import SeededCoins
 from p2p_labeldp.privacy import Parameters, views_of
-from p2p_labeldp.scenario import parse_scenario
 
 SIZE = 6
 VIEWS = [view for view in views_of("mixed") if view != "shuffle"]
@@ -110,24 +110,8 @@ def test_views_that_need_a_member_say_so() -> None:
 
 @pytest.mark.slow
 def test_colluders_of_a_mixed_run_are_measured_beside_their_bound() -> None:
-    scenario = parse_scenario(
-        """
-        [data]
-        name = "synthetic"
-        users = 60
-        groups = 3
-        [clusters]
-        method = "given"
-        minimum_size = 5
-        [mechanism]
-        alpha = 0.2
-        exchange = "mixed"
-        relays = 3
-        [[adversaries]]
-        kind = "collusion"
-        fraction = 0.1
-        """
-    )
+    colluders = '[[adversaries]]\nkind = "collusion"\nfraction = 0.1\n'
+    scenario = sixty("mechanism.exchange=mixed", "mechanism.relays=3", text=TWO_LABELS + colluders)
     (row,) = run(scenario).summary.attacks
     assert row.view == "coalition"
     assert row.bound is not None

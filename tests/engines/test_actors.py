@@ -9,7 +9,7 @@ import msgpack
 import numpy as np
 import pytest
 import trio
-from small import population_of, simulated
+from small import population_of, simulated, sixty
 from trio.testing import MockClock
 
 from p2p_labeldp.adversaries.roles import Silent
@@ -142,8 +142,7 @@ def test_what_a_curator_publishes_travels_as_messages_and_is_in_the_trace(
 
 @pytest.mark.parametrize("kind", ["cluster_rr", "uniform_rr", "shuffle"])
 def test_mechanisms_that_publish_no_distribution_send_none(kind: str) -> None:
-    text = '[data]\nname = "synthetic"\nusers = 60\n[clusters]\ncount = 2\nminimum_size = 10\n'
-    outcome = run(replace(parse_scenario(text), mechanism__kind=kind, mechanism__epsilon=1.0)).outcome
+    outcome = run(sixty(f"mechanism.kind={kind}", "mechanism.epsilon=1.0", "mechanism.rounds=1")).outcome
     assert outcome is not None
     assert outcome.shares is None
     assert "shares" not in outcome.messages
