@@ -177,7 +177,7 @@ class Mechanism:
     learner_sees: str
     """What the learner is shown of labels."""
     colour: str
-    """In every figure; ``marker`` tells it apart in print."""
+    """In every chart; ``marker``, one of those in ``reporting/styles.py`` or else a circle, tells it apart in print."""
     marker: str
     options: tuple[str, ...] = ()
     """What may be set beside epsilon and delta; anything else is refused."""
