@@ -38,3 +38,9 @@ def leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for each in error.exceptions for leaf in leaves(each)]
     return [error]
+
+
+def first_of(error: BaseException, *kinds: type[BaseException]) -> BaseException | None:
+    """The one to tell of errors that came together: of the first of these kinds that is among them."""
+    found = leaves(error)
+    return next((leaf for kind in kinds for leaf in found if isinstance(leaf, kind)), None)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Protocol
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -39,29 +38,12 @@ Check = Callable[[bytes, bytes], bool]
 """Whether a signature is one of a statement: (statement, signature)."""
 
 
-class SigningKey(Protocol):
-    """A node's own key, and whether others' are what they should be."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def chain(self) -> bytes:
-        """By which others check what this node signs."""
-        ...
-
-    def sign(self, statement: bytes) -> bytes: ...
-
-    def check_of(self, key: str, chain: bytes) -> Check:
-        """By which to check what the host of that key signs; ValueError where the chain is not its."""
-        ...
-
-
 @dataclass(frozen=True)
 class CertifiedKey:
-    """``own`` is None for whoever only checks."""
+    """A node's own key, and whether others' are what they should be; ``own`` is None for whoever only checks."""
 
     chain: bytes
+    """By which others check what this node signs."""
     root: x509.Certificate
     own: ec.EllipticCurvePrivateKey | None = None
     size: int = 2 * _HALF
@@ -77,6 +59,7 @@ class CertifiedKey:
         )
 
     def check_of(self, key: str, chain: bytes) -> Check:
+        """By which to check what the host of that key signs; ValueError where the chain is not its."""
         public = _public_key(key, chain, self.root)
 
         def check(statement: bytes, signature: bytes) -> bool:
@@ -117,7 +100,7 @@ def _public_key(key: str, chain: bytes, root: x509.Certificate) -> ec.EllipticCu
 class HostSignatures:
     """Those of all users of a deployment: each by the key of whoever speaks for her."""
 
-    def __init__(self, own: SigningKey, shares: Shares) -> None:
+    def __init__(self, own: CertifiedKey, shares: Shares) -> None:
         self.size = own.size
         self._own, self._shares = own, shares
         self._checks: dict[str, Check] = {}  # by key

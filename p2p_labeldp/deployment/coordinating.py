@@ -21,7 +21,7 @@ import scipy.sparse  # noqa: F401 - by which rosters are made: loaded before eve
 from numpy.typing import NDArray
 
 from p2p_labeldp.deployment.absence import Absence
-from p2p_labeldp.deployment.certified import HostSignatures, SigningKey, encode_certificates
+from p2p_labeldp.deployment.certified import CertifiedKey, HostSignatures, encode_certificates
 from p2p_labeldp.deployment.items import (
     LARGEST_FEATURE,
     Away,
@@ -106,7 +106,7 @@ class CoordinatorPart(Part):
         name: str,
         root: bytes = b"",
         expected: Sequence[str] = (),
-        signing: SigningKey | None = None,
+        signing: CertifiedKey | None = None,
     ) -> None:
         """``name`` is the run's; ``root`` is what its nonces of the mixed exchange are made from, and ``signing`` what
         it checks others' signatures by.

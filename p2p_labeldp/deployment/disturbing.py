@@ -20,6 +20,7 @@ from enum import StrEnum
 import numpy as np
 
 from p2p_labeldp.errors import RequestError
+from p2p_labeldp.runs.summary import Fault
 from p2p_labeldp.scenario import Entry, Scenario
 from p2p_labeldp.scenario.entries import Churn, Crash, Delay, Duplicate, Loss, Partition, Reorder, Slow, SomeUsers
 from p2p_labeldp.streams import Purpose, stream
@@ -84,8 +85,6 @@ def _hosts(entry: SomeUsers, hosts: int, users: int, generator: np.random.Genera
     return sorted(generator.permutation(hosts)[: max(1, round(share * hosts))].tolist())
 
 
-def fired(faults: Sequence[Entry], done: Sequence[Disturbance]) -> tuple[dict[str, int | str], ...]:
+def fired(faults: Sequence[Entry], done: Sequence[Disturbance]) -> tuple[Fault, ...]:
     """How often each rule acted on a process."""
-    return tuple(
-        {"rule": entry.name, "fired": sum(each.rule == number for each in done)} for number, entry in enumerate(faults)
-    )
+    return tuple(Fault(entry.name, sum(each.rule == number for each in done)) for number, entry in enumerate(faults))

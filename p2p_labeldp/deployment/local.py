@@ -26,11 +26,11 @@ from p2p_labeldp.deployment.disturbing import DONE_TO_PROCESSES, Blow, Disturban
 from p2p_labeldp.deployment.dividing import STUDY, divide, host_names
 from p2p_labeldp.deployment.misbehaving import POOLED, Pool
 from p2p_labeldp.deployment.roles import require_deployable, singles_of
-from p2p_labeldp.errors import CheckError, RequestError, RunError, leaves
+from p2p_labeldp.errors import CheckError, RequestError, RunError, first_of
 from p2p_labeldp.learning import require_model
 from p2p_labeldp.runs.folder import RunFolder, free_name
 from p2p_labeldp.runs.results import write_summary
-from p2p_labeldp.runs.summary import Fault, Summary, read_summary
+from p2p_labeldp.runs.summary import Summary, read_summary
 from p2p_labeldp.scenario import Scenario, replace
 from p2p_labeldp.scenario.entries import Partition
 from p2p_labeldp.systems import cutting_signals
@@ -130,7 +130,7 @@ class LocalDeployment:
                 if self.scenario.faults:
                     nursery.start_soon(self._disturb, nursery, progress)
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            raise first_of(group, KeyboardInterrupt, RequestError, CheckError, RunError) or group from None
         finally:
             with trio.CancelScope(shield=True):
                 await self._stop_all()
@@ -295,12 +295,12 @@ def deploy(
 
 def _with_faults(summary: Summary, deployment: LocalDeployment) -> Summary:
     """What the faults did, and a word on those that did nothing."""
-    faults = tuple(Fault(**each) for each in fired(deployment.scenario.faults, deployment.done))  # type: ignore[arg-type]
-    acts = {each.rule for each in deployment.done}
+    entries = deployment.scenario.faults
+    faults = fired(entries, deployment.done)
     idle = [
-        f"faults[{number + 1}] ({entry.name}) never fired: the run was over"
-        for number, entry in enumerate(deployment.scenario.faults)
-        if number not in acts and isinstance(entry, DONE_TO_PROCESSES)
+        f"faults[{number}] ({entry.name}) never fired: the run was over"
+        for number, (entry, fault) in enumerate(zip(entries, faults, strict=True), 1)
+        if not fault.fired and isinstance(entry, DONE_TO_PROCESSES)
     ]
     warnings = (*summary.warnings, *deployment.warnings, *idle)
     return msgspec.structs.replace(summary, faults=faults, warnings=warnings)
@@ -344,15 +344,6 @@ def collect(work: Path, folder: RunFolder) -> Summary:
         raise RunError(f"results are missing: {error}") from None
     write_summary(folder, summary)
     return summary
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one to tell of errors that came together."""
-    for kind in (KeyboardInterrupt, RequestError, CheckError, RunError):
-        for leaf in leaves(group):
-            if isinstance(leaf, kind):
-                return leaf
-    return group
 
 
 def _free_ports(count: int) -> list[int]:

@@ -245,12 +245,13 @@ class Node:
 
     def _say_whom_to_trust(self) -> None:
         """In mechanisms that trust someone, and of those who are: what this node gets to know, and keeps."""
-        record = mechanism_of(self.scenario.mechanism.kind)
-        if record.holder is not Holder.PEERS:
-            self.log("trust", kind=self.scenario.mechanism.kind, reason=record.trust)
-        true = not MECHANISMS[self.scenario.mechanism.kind].flips
-        if record.holder is not Holder.PEERS and self.role in (gatherer_of(self.scenario), "auditor"):
-            held = f"every user's {'true' if true else 'noisy'} label, with its owner"
+        kind = self.scenario.mechanism.kind
+        record = mechanism_of(kind)
+        if record.holder is Holder.PEERS:
+            return
+        self.log("trust", kind=kind, reason=record.trust)
+        if self.role in (gatherer_of(self.scenario), "auditor"):
+            held = f"every user's {'noisy' if MECHANISMS[kind].flips else 'true'} label, with its owner"
             self.log("warning", warning=f"this node is sent {held}, and its journal keeps them: {self.journal.path}")
 
     def _listen_at(self) -> str:

@@ -17,7 +17,7 @@ from p2p_labeldp.deployment.node import Node
 from p2p_labeldp.deployment.roles import require_role, require_schema
 from p2p_labeldp.deployment.signing import life_left
 from p2p_labeldp.deployment.world import World
-from p2p_labeldp.errors import RequestError, RunError, leaves
+from p2p_labeldp.errors import RequestError, RunError, first_of, leaves
 from p2p_labeldp.network.credentials import is_private
 from p2p_labeldp.network.cuttable import CuttableSockets
 from p2p_labeldp.network.sockets import TcpSockets
@@ -125,12 +125,9 @@ def _get_certificate(folder: Path, scenario: Scenario, logger: Logger) -> None:
 
 def _said(error: BaseException, logger: Logger) -> BaseException:
     """What to tell: an error of ours as it is; of anything else where it happened, since its text may quote a label."""
-    found = leaves(error)
-    for wanted in (KeyboardInterrupt, RequestError, RunError):
-        for leaf in found:
-            if isinstance(leaf, wanted):
-                return RunError(INTERRUPTED) if isinstance(leaf, KeyboardInterrupt) else leaf
-    leaf = found[0]
+    if found := first_of(error, KeyboardInterrupt, RequestError, RunError):
+        return RunError(INTERRUPTED) if isinstance(found, KeyboardInterrupt) else found
+    leaf = leaves(error)[0]
     if isinstance(leaf, OSError):
         return RunError(f"{leaf.filename or 'a file or socket'}: {leaf.strerror or type(leaf).__name__}")
     logger("broken", reason=whence(leaf))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.certified import HostSignatures, SigningKey
+from p2p_labeldp.deployment.certified import CertifiedKey, HostSignatures
 from p2p_labeldp.deployment.items import (
     Away,
     Begin,
@@ -85,7 +85,7 @@ class UsersPart(Part):
         plan: Plan,
         coins: Coins,
         keep: Keep | None = None,
-        signing: SigningKey | None = None,
+        signing: CertifiedKey | None = None,
         keep_pool: Callable[[bytes], None] | None = None,
     ) -> None:
         """``plan`` is what is known before there are clusters.

@@ -249,7 +249,7 @@ def test_faults_are_done_to_hosts() -> None:
     assert killed.host == 0
     assert 0.5 <= killed.start <= 2
     assert warnings == ["faults[3] (loss) was left out: TCP hides it from a deployment's nodes"]
-    assert [each["fired"] for each in fired(scenario.faults, found)] == [2, 1, 0]
+    assert [each.fired for each in fired(scenario.faults, found)] == [2, 1, 0]
     assert disturbances(scenario, 4, 60) == (found, warnings)
 
 

@@ -113,7 +113,7 @@ class Model:
         wanted, signing = self.wants.get(name), self.signing(name)
         return kind(name, log, self.scenario, self.rows(name), self._plan(), coins, wanted, signing)
 
-    def signing(self, name: str) -> StampedKey | None:
+    def signing(self, name: str) -> Any:
         return StampedKey(name) if self.scenario.mechanism.exchange == "mixed" else None
 
     def _plan(self) -> Plan:
