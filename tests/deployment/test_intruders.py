@@ -270,7 +270,7 @@ def assert_lost(live: Live, summary: dict[str, Any], expected: Any) -> None:
 
 
 async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expected: Any) -> None:
-    live = Live(tmp_path / "live", replace(SMALL, network__round_limit=1.5), hosts=3, deployment__away_limit=2.0)
+    live = Live(tmp_path / "live", replace(SMALL, network__round_limit=6.0), hosts=3, deployment__away_limit=2.0)
     names = ["coordinator", "learner", "auditor", "users-1", "users-2"]
     async with live.running():
         await live.start(*names)
@@ -293,7 +293,7 @@ async def test_a_host_that_floods_is_listened_to_no_more(tmp_path: Path, expecte
 @pytest.mark.slow
 async def test_a_host_that_only_chatters_does_not_stop_the_clock(tmp_path: Path, expected: Any) -> None:
     """It is in the way of every limit: something arrives all the time. And nobody can reach it at its address."""
-    live = Live(tmp_path / "live", replace(SMALL, network__round_limit=1.5), hosts=3, deployment__away_limit=2.0)
+    live = Live(tmp_path / "live", replace(SMALL, network__round_limit=6.0), hosts=3, deployment__away_limit=2.0)
     names = ["coordinator", "learner", "auditor", "users-1", "users-2"]
 
     async def chatter() -> None:
