@@ -19,6 +19,7 @@ from p2p_labeldp.errors import RequestError
 from p2p_labeldp.scenario import documentation, entry_documentation, parse_scenario
 from p2p_labeldp.scenario.rules import MAX_WHOLE
 from p2p_labeldp.scenario.schema import SchemaTable
+from p2p_labeldp.systems import put_in_place
 
 _WIDTH = 100
 
@@ -26,7 +27,9 @@ _WIDTH = 100
 def command(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="The study's name: writes STUDY.toml.")],
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Your own examples.")] = None,
-    label: Annotated[str, typer.Option("--label", metavar="COLUMN", help="The label's column in --csv.")] = "label",
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="COLUMN", help="The label's column in --csv; label without this.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a commented scenario of your own to start from."""
@@ -35,7 +38,8 @@ def command(
         raise RequestError(f"{place}: exists already; choose another name")
     text = scenario_text(place.stem, _examples(table, label))
     try:
-        place.write_text(text, encoding="utf-8")
+        with put_in_place(place) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise RequestError(f"{place}: cannot be written: {error.strerror or error}") from None
     if as_json:
@@ -44,14 +48,17 @@ def command(
         print(f"{place}; next: p2p-labeldp run {place}")
 
 
-def _examples(table: Path | None, label: str) -> dict[str, Any]:
+def _examples(table: Path | None, column: str | None) -> dict[str, Any]:
     if table is None:
+        if column is not None:
+            raise RequestError("--label is for a CSV file: name it with --csv")
         return {"data.name": "digits", "data.target": "parity"}
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
             columns = next(csv.reader(file), [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RequestError(f"--csv {table}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    label = "label" if column is None else column
     if label not in columns:
         raise RequestError(f"--label {label}: {table} has no such column; there are {', '.join(columns)}")
     return {"data.name": "csv", "data.path": str(table), "data.label_column": label}

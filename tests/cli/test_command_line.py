@@ -122,6 +122,7 @@ def test_a_new_scenario_for_one_s_own_examples(command: Command, tmp_path: Path)
     [
         (["other", "--csv", "mine.csv", "--label", "severity"], "--label severity: mine.csv has no such column"),
         (["other", "--csv", "none.csv"], "none.csv: cannot be read"),
+        (["other", "--label", "severity"], "--label is for a CSV file: name it with --csv"),
         (["missing/other"], "missing/other.toml: cannot be written"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_million_attacks_come_close_to_the_exact_epsilon_and_never_beat_it(alp
 
 
 @pytest.mark.parametrize(("ones", "alpha", "theta"), [pytest.param(0, 0.1, 1.0, marks=pytest.mark.slow), (4, 0.3, 0.5)])
-def test_the_engines_outcomes_follow_the_law(ones: int, alpha: float, theta: float) -> None:
+def test_the_engines_outcomes_follow_their_distribution(ones: int, alpha: float, theta: float) -> None:
     """A chi-squared test over all outcomes seen at least five times in expectation; fails below p = 1e-6."""
     expected = distribution(ones, alpha, theta) * TRIALS
     seen = observed(ones, alpha, theta, seed=3)
