@@ -39,9 +39,8 @@ class Outlet:
                 return False
             self._lines.append(data)
             self._bytes += len(data)
-            if (
-                self._thread is None
-            ):  # not before there is something to say: a process that forks takes no threads along
+            if self._thread is None:
+                # Not before there is something to say: a process that forks takes no threads along.
                 self._thread = threading.Thread(target=self._run, name="outlet", daemon=True)
                 self._thread.start()
             self._change.notify_all()

@@ -40,9 +40,12 @@ SEALED = "sealed"
 
 _HEAD = b"p2p-labeldp journal 1, of "
 _LENGTH, _GUARD, _SEAL = 4, 8, 16
+BEFORE, AFTER = _LENGTH + _GUARD, _SEAL
+"""Bytes around the records of a commit."""
 _SECTOR = 512  # bytes that a disk writes at once, or not
 _BLOCK = 1 << 20  # bytes read at once
-_FACT, _COINS, _ENTRY = 0, 1, 2
+FACT, COINS, ENTRY = 0, 1, 2
+"""What a record begins with."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[list[Any]]).decode
@@ -96,7 +99,7 @@ class Journal:
     def replace_fact(self, name: str, value: str) -> None:
         if self._facts.get(name) != value:
             self._facts[name] = value
-            self._pending.append(_encode((_FACT, name, value)))
+            self._pending.append(_encode((FACT, name, value)))
 
     @property
     def used(self) -> bool:
@@ -107,12 +110,12 @@ class Journal:
         """All that was committed."""
         for _, _, records in self._frames():
             for kind, *values in records:
-                if kind == _ENTRY:
+                if kind == ENTRY:
                     yield Entry(*values)
 
     def append(self, entry: Entry) -> None:
         self._used = True
-        self._pending.append(_encode((_ENTRY, *entry)))
+        self._pending.append(_encode((ENTRY, *entry)))
 
     def commit(self) -> None:
         if not self._pending:
@@ -136,14 +139,14 @@ class Journal:
         found = self._coins.get(key)
         if isinstance(found, int):
             records = self._records(found)
-            found = next(values[3] for kind, *values in records if kind == _COINS and tuple(values[:3]) == key)
+            found = next(values[3] for kind, *values in records if kind == COINS and tuple(values[:3]) == key)
         return None if found is None else np.frombuffer(found, dtype="<f8").reshape(last - first, 4)
 
     def keep_block(self, round_: int, first: int, last: int, block: NDArray[np.float64]) -> None:
         content = block.astype("<f8").tobytes()
         self._coins[round_, first, last] = content
         self._drawn.append((round_, first, last))
-        self._pending.append(_encode((_COINS, round_, first, last, content)))
+        self._pending.append(_encode((COINS, round_, first, last, content)))
 
     def close(self) -> None:
         self._log.close()
@@ -168,9 +171,9 @@ class Journal:
         for place, end, records in self._frames(check=True):  # noqa: B007 - the last one's
             last = place
             for kind, *values in records:
-                if kind == _FACT:
+                if kind == FACT:
                     self._facts[values[0]] = values[1]
-                elif kind == _COINS:
+                elif kind == COINS:
                     self._coins[tuple(values[:3])] = place
                 else:
                     self._used = True
@@ -185,19 +188,19 @@ class Journal:
         """(place, end, records) of every commit; ``check`` follows the seals, up to what a crash left unfinished."""
         place, window = self._start, _Window(self._log)
         while place < self._log.size:
-            start = window.read(place, _LENGTH + _GUARD)
+            start = window.read(place, BEFORE)
             if check and not self._begins(start, place):
                 return
-            end = place + _LENGTH + _GUARD + int.from_bytes(start[:_LENGTH], "big") + _SEAL
+            end = place + BEFORE + int.from_bytes(start[:_LENGTH], "big") + _SEAL
             frame = window.read(place, end - place)
             if check and not self._fits(frame, place, end):
                 return
-            yield place, end, _decode(frame[_LENGTH + _GUARD : -_SEAL])
+            yield place, end, _decode(frame[BEFORE:-_SEAL])
             place = end
 
     def _begins(self, start: bytes, place: int) -> bool:
         """Whether a frame begins here; not where a crash left less than that."""
-        if len(start) < _LENGTH + _GUARD or not any(start):
+        if len(start) < BEFORE or not any(start):
             return False
         if hmac.compare_digest(start[_LENGTH:], self._guard(start[:_LENGTH])):
             return True
@@ -219,7 +222,7 @@ class Journal:
     def _fits(self, frame: bytes, place: int, end: int) -> bool:
         if len(frame) < end - place:
             return False
-        seal = self._sealed(frame[_LENGTH + _GUARD : -_SEAL])
+        seal = self._sealed(frame[BEFORE:-_SEAL])
         if hmac.compare_digest(frame[-_SEAL:], seal):
             self._seal = seal
             return True
@@ -232,7 +235,7 @@ class Journal:
 
     def _records(self, place: int) -> list[list[Any]]:
         length = int.from_bytes(self._log.read(place, _LENGTH), "big")
-        return _decode(self._log.read(place + _LENGTH + _GUARD, length))
+        return _decode(self._log.read(place + BEFORE, length))
 
     # Sealing.
 

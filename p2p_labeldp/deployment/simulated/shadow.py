@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from p2p_labeldp.data.rows import Rows
-from p2p_labeldp.deployment.journal import FILE, TAKEN, Entry
+from p2p_labeldp.deployment.journal import AFTER, BEFORE, COINS, ENTRY, FACT, FILE, TAKEN, Entry
 from p2p_labeldp.deployment.learning import Left
 from p2p_labeldp.deployment.logs import Logger
 from p2p_labeldp.deployment.node import Node
@@ -25,10 +25,6 @@ from p2p_labeldp.deployment.world import World
 from p2p_labeldp.protocol.mixing_host import MixingHost
 from p2p_labeldp.protocol.session import Session
 from p2p_labeldp.scenario import Scenario
-
-FACT, COINS, ENTRY = range(3)  # as deployment.journal numbers its records
-_HEAD, _SEAL = 12, 16  # bytes around the records of a commit
-
 
 Beside = Callable[[str], bytes]
 """What lasts of another file in the node's state folder: a round's key."""
@@ -122,12 +118,12 @@ class Shadow:
         taken: list[Entry] = []
         if self.offset == 0:
             self.offset = content.find(b"\n") + 1
-        while self.offset and self.offset + _HEAD <= len(content):
+        while self.offset and self.offset + BEFORE <= len(content):
             length = int.from_bytes(content[self.offset : self.offset + 4], "big")
-            end = self.offset + _HEAD + length + _SEAL
+            end = self.offset + BEFORE + length + AFTER
             if end > len(content):
                 break
-            records = msgspec.msgpack.decode(content[self.offset + _HEAD : end - _SEAL])
+            records = msgspec.msgpack.decode(content[self.offset + BEFORE : end - AFTER])
             self.offset = end
             self._note(records)
             if self.node is None:
