@@ -237,6 +237,14 @@ def test_a_report_that_repeats_an_answer_on_the_wire_is_not_counted_again() -> N
     assert evidence.seen.tolist() == [[[0, 2]]]
 
 
+def test_a_report_whose_sender_asked_in_another_cluster_is_no_draw_from_this_one() -> None:
+    view = seen({}, clusters={0: (0, 1, 2, 3), 1: (9,)}, asks=({1: 9},), reports=({1: 1},))
+    evidence = evidence_of(view, 0)
+    assert evidence.reported.tolist() == [[[0, 1]]]
+    for nothing in (evidence.drawn, evidence.seen, evidence.known):
+        assert not nothing.any()
+
+
 def test_without_flips_a_seen_label_is_certain_and_scores_stay_finite() -> None:
     sure = seen({(0, 1): (1,)}, parameters=Parameters(0.0, 1.0))
     assert LIKELIHOOD_RATIO(sure, 0) == CERTAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,9 @@ def test_a_coalition_knows_what_its_own_users_deposited_if_it_knows_their_labels
     assert evidence.pool == 4
     assert evidence.known[:, 0].tolist() == [[1 - deposited, deposited]] * 3
     assert evidence.hidden[:, 0].tolist() == [[1, 0, 1]] * 3
+    without_coins = evidence_of_all(replace(views, coins=np.full_like(views.coins, np.nan)), 0)
+    assert not without_coins.known.any()
+    assert without_coins.hidden[:, 0].tolist() == [[1, 1, 1]] * 3
 
 
 def test_whoever_watches_the_network_sees_the_reports_and_nothing_else() -> None:
