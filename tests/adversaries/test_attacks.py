@@ -155,10 +155,7 @@ def test_at_the_worst_labels_of_the_others_the_best_advantage_is_exactly_delta_z
 
 @pytest.mark.parametrize("view", CLOSED_FORM)
 def test_with_three_labels_the_closed_forms_are_exact_too(view: str) -> None:
-    zero, one, chances = every_view(view, (2, 1), Parameters(0.4, 0.6, labels=3), 0)
-    scores = np.concatenate([LIKELIHOOD_RATIO.score(evidence_of_all(views, 0), (0, 1)) for views in (zero, one)])
-    p0, p1, numbers = exact_ratios([everything_in(zero), everything_in(one)], chances)
-    np.testing.assert_allclose(scores, (np.log(p1) - np.log(p0))[np.concatenate(numbers)], atol=1e-10)
+    test_the_score_is_the_logarithm_of_the_exact_odds(view, Parameters(0.4, 0.6, labels=3), (2, 1))
 
 
 @pytest.mark.parametrize("others", [(0, 0), (0, 1), (2, 1), (2, 2)])
