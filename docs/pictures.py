@@ -7,6 +7,7 @@ docs/sweep.png is the plot of a sweep, docs/privacy-curves.png has the delta(eps
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import re
 import shutil
@@ -79,7 +80,8 @@ def privacy_curves() -> None:
     table = guarantees(plan, found)
     drawn = curves(plan, found, table, finer=3)
     title = f"{size} users in a cluster, alpha 0.1, theta 0.5, two labels"
-    save([curves_plot(table, drawn, title)], HERE / "privacy-curves.png")
+    plot = dataclasses.replace(curves_plot(table, drawn, title), caption="")  # the page says more below the picture
+    save([plot], HERE / "privacy-curves.png")
 
 
 if __name__ == "__main__":

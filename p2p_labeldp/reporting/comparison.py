@@ -134,7 +134,7 @@ def plot_of(panel: Panel) -> Plot:
 
     Few trials say little of a mean's distribution, so that bands show the trials themselves.
     """
-    curves = list(panel.lines().values())
+    curves = sorted(panel.lines().values(), key=lambda mine: mine[0].kind == "peer_to_peer")  # last, and so on top
     lines = []
     for mine, look in zip(curves, looks(mine[0].kind for mine in curves), strict=True):
         ratios: dict[float, list[float]] = {}

@@ -103,7 +103,7 @@ def _draw(axes: Any, plot: Plot) -> None:
         which.set_ticks([scale(value) for value, _ in marks], words, fontsize=8)
         which.set_label_text(axis.label, fontsize=9)
         end(-EDGE, 1 + EDGE)
-    axes.set_title(f"{plot.title}\n{textwrap.fill(plot.caption, LETTERS)}", fontsize=8)
+    axes.set_title(f"{plot.title}\n{textwrap.fill(plot.caption, LETTERS)}".rstrip(), fontsize=8)
     axes.grid(alpha=0.25)
 
 

@@ -28,7 +28,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
 )  # fmt: skip
 """Lengths of strokes and gaps, of a line that is LINE wide."""
 LINE = 2.1
-MARKERS = "os^Dv<>_|pPX*."
+MARKERS = "os^Dv<>PX*p_|."
 """By the names that matplotlib gives them; a series has one of the first ten."""
 
 
