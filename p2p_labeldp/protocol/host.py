@@ -106,6 +106,8 @@ class Host:
             if self.left or message.round != self.closed + 1:
                 fault = Fault.DUPLICATE if message.round <= self.closed else Fault.OUT_OF_ORDER
                 raise Refused(fault, f"round {message.round} cannot follow round {self.closed}")
+            if message.round >= self.parameters.rounds:
+                raise Refused(Fault.OUT_OF_ORDER, f"round {self.closed} is the last")
             self.closed += 1
         elif type(message) is Goodbye:
             if self.left:

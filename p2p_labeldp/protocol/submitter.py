@@ -69,8 +69,8 @@ class Responder(Submitter):
         second round   tails: she waits for the learner's prior, answers with it once, and reports at the close
 
     She uses her label once. Whatever prior she is sent, even by a learner who makes it up, her answer costs what the
-    plan states; a second one is refused, and so is any after she has reported. A prior may overtake the message that
-    lets her begin the second round; it is held until then.
+    plan states; a second one is refused, and so is any after she has reported, and so is a third round. A prior may
+    overtake the message that lets her begin the second round; it is held until then.
     """
 
     __slots__ = ("_first", "_prior", "_stages")

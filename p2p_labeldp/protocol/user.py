@@ -9,7 +9,8 @@ she reports the learner cannot tell when she was answered, or by whom. An answer
 She flips her label once (once per round with fresh noise) and answers every asker of a round with that
 one noisy label. She asks one uniformly chosen member of her cluster, herself included, and never chooses
 again: if no answer comes before the round is over she reports nothing. In a cluster smaller than the
-minimum size, or that her host distrusts, she abstains: she neither asks, answers nor reports.
+minimum size, or that her host distrusts, she abstains: she neither asks, answers nor reports. She takes part in as
+many rounds as were agreed on and no more, since each may cost another flip.
 
 An ask may overtake the message that lets her begin the round; it is held until then, one of each asker.
 """
@@ -130,6 +131,8 @@ class User:
             again = self.state not in (JOINING, LEFT) and message.round <= self.round
             fault = Fault.DUPLICATE if again else Fault.OUT_OF_ORDER
             raise Refused(fault, f"round {message.round} cannot follow round {self.round}")
+        if message.round >= self.host.parameters.rounds:
+            raise Refused(Fault.OUT_OF_ORDER, f"round {self.round} is the last")
         report = self._released(message.release)
         begun = self._begin(message.round)
         return (*report, *begun) if report else begun

@@ -14,7 +14,7 @@ from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Ro
 
 
 def make() -> Host:
-    return Host(Parameters(0.1, 1.0), SeededCoins(5), 10, 20)
+    return Host(Parameters(0.1, 1.0, rounds=2), SeededCoins(5), 10, 20)
 
 
 TOLD, ROUND, GONE = (COORDINATOR, roster(0, [3, 5])), (COORDINATOR, Round(1, False)), (COORDINATOR, Goodbye(False))
@@ -35,7 +35,8 @@ REFUSED: dict[str, Row] = {
     "leaving twice": (make, [GONE], [COORDINATOR], [Goodbye(False)], "duplicate"),
     "a round that is left out": (make, [], [COORDINATOR], [Round(2, False)], "out_of_order"),
     "the close of a round twice": (make, [ROUND], [COORDINATOR], [Round(1, False)], "duplicate"),
-    "a round after the last": (make, [ROUND, GONE], [COORDINATOR], [Round(3, False)], "out_of_order"),
+    "a round after the last": (make, [ROUND], [COORDINATOR], [Round(2, False)], "out_of_order"),
+    "a round after it has left": (make, [GONE], [COORDINATOR], [Round(2, False)], "out_of_order"),
 }  # fmt: skip
 
 

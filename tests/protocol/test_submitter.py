@@ -122,6 +122,7 @@ def test_who_answers_second_waits_for_her_prior_and_answers_once() -> None:
     assert list(second.receive(LEARNER, PRIOR)) == [(COORDINATOR, Done(1, "reported"))]
     assert fault(second, (LEARNER, PRIOR)) == "duplicate"
     assert fault(second, (3, Ask(1))) == "misdirected"
+    assert fault(second, (COORDINATOR, Round(2, True))) == "out_of_order"  # she would answer with fresh coins
     assert list(second.receive(COORDINATOR, Goodbye(True))) == [(LEARNER, Report(1, 0))]
 
 

@@ -108,6 +108,10 @@ REFUSED: dict[str, Row] = {
     "a label that does not exist": (begun, [], [7], [Answer(0, 2)], "malformed"),
     "a round cannot be left out": (begun, [], [COORDINATOR], [Round(2, False)], "out_of_order"),
     "a round that has begun": (begun, [NEXT], [COORDINATOR], [Round(1, False)], "duplicate"),
+    # Each may cost another flip: with as many as a coordinator likes, every label would be known.
+    "a round after the last": (
+        begun, [NEXT, (COORDINATOR, Round(2, False))], [COORDINATOR], [Round(3, False), Round(3, True)], "out_of_order",
+    ),
     "only the coordinator begins rounds and ends them": (
         begun, [], (2, LEARNER), [Round(1, False), Goodbye(False)], "misdirected",
     ),
