@@ -24,6 +24,7 @@ from itertools import repeat
 
 from p2p_labeldp.mechanisms.mixing import NONCE, Secret
 from p2p_labeldp.protocol.messages import (
+    ATTEMPTS,
     COORDINATOR,
     Answer,
     Ask,
@@ -211,14 +212,14 @@ class Depositor(User):
         return out
 
     def stops(self, session: Session | None, attempt: int, again: bool) -> Sequence[Outgoing]:
-        """The coordinator ends an attempt: she goes on to the next, or abstains."""
+        """The coordinator ends an attempt: she goes on to the next, if there may be one, or abstains."""
         out: list[Outgoing] = []
         if self.relay is not None and self.relay.session is session:
             out += self.relay.expire()
         share = self._share
         if self.state is not WAITING or share is None or share.attempt > attempt:
             return out
-        if not again:
+        if not again or attempt + 1 >= ATTEMPTS:  # each is another draw of the relays
             return [*out, *self._abstain()]
         return [*out, *self.retries(session)] if share.attempt == attempt else out
 

@@ -17,6 +17,7 @@ from p2p_labeldp.mechanisms.mixing import secrets_of, sources
 from p2p_labeldp.protocol import assembly, depositor, relay, session
 from p2p_labeldp.protocol.depositor import Depositor
 from p2p_labeldp.protocol.messages import (
+    ATTEMPTS,
     COORDINATOR,
     HOST,
     Ask,
@@ -415,6 +416,19 @@ def test_another_attempt_after_go_needs_the_word_of_every_relay() -> None:
     run = spoiled(Vault, losing(Unlock), once=False)
     assert not run.of_kind(Halt)
     assert {message.attempt for _, _, message in run.of_kind(Deposit)} == {0}
+
+
+def test_no_coordinator_gets_more_draws_of_relays_than_there_are_attempts() -> None:
+    """Say, one that goes on until all relays are its own: the members abstain when the last attempt is over."""
+
+    def again(run: Mixed, sender: int, receiver: int, message: Any) -> Any:
+        if type(message) is Deposit:
+            return []
+        return [(sender, receiver, swapped(message, again=True))] if type(message) is Stop else None
+
+    run = spoiled(Vault, again, once=False)
+    assert {message.attempt for _, _, message in run.of_kind(Commit)} == set(range(ATTEMPTS))
+    assert run.outcomes()[0]["abstained"] == SIZE
 
 
 def test_a_relay_that_has_released_cannot_halt() -> None:
