@@ -40,13 +40,15 @@ class Host:
     """The part of a host that its users share. Carries users ``first`` to ``last - 1``."""
 
     __slots__ = (
-        "_agreed", "_block", "_coins", "_first", "_last", "_round", "check", "closed", "early", "left", "one_answer",
-        "parameters", "permuted", "rosters",
+        "_agreed", "_block", "_coins", "_first", "_last", "_round", "assigned", "check", "closed", "early", "left",
+        "one_answer", "parameters", "permuted", "rosters",
     )  # fmt: skip
 
     def __init__(self, parameters: Parameters, coins: Coins, first: int, last: int) -> None:
         self.parameters = parameters
         self.rosters: dict[int, array[int]] = {}
+        self.assigned: set[int] = set()
+        """Clusters that users of this host were assigned to, and decided on by their size: their rosters are whole."""
         self.closed = 0
         """How many rounds are closed for all of its users."""
         self.left = False
@@ -128,6 +130,8 @@ class Host:
         places = 0 if known is None else len(known)
         if part.first < places:
             raise Refused(Fault.DUPLICATE, f"places from {part.first} of cluster {part.cluster} are known")
+        if part.cluster in self.assigned:
+            raise Refused(Fault.OUT_OF_ORDER, f"users of cluster {part.cluster} have begun: its roster is whole")
         if part.first > places:
             raise Refused(Fault.OUT_OF_ORDER, f"place {places} of cluster {part.cluster} comes next")
         # Ascending, so that no user is listed twice to make a cluster look larger than it is.

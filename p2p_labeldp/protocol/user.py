@@ -123,6 +123,7 @@ class User:
             raise Refused(Fault.MISDIRECTED, f"place {message.place} of cluster {message.cluster} is another user's")
         self.cluster = message.cluster
         self._roster = roster
+        self.host.assigned.add(message.cluster)
         return self._begin(0)
 
     def _next_round(self, sender: int, message: Round) -> Sequence[Outgoing]:

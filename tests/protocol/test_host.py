@@ -9,12 +9,18 @@ from roles import Row, assert_refused, hearing, roster
 
 from p2p_labeldp.mechanisms import SeededCoins
 from p2p_labeldp.privacy import Parameters
-from p2p_labeldp.protocol import Host
-from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Goodbye, Roster, Round
+from p2p_labeldp.protocol import Host, User
+from p2p_labeldp.protocol.messages import COORDINATOR, LEARNER, Ask, Assignment, Goodbye, Roster, Round
 
 
 def make() -> Host:
     return Host(Parameters(0.1, 1.0, rounds=2), SeededCoins(5), 10, 20)
+
+
+def assigned() -> Host:
+    host = hearing(make(), (COORDINATOR, roster(0, [12, 13])))
+    User(13, 0, host).receive(COORDINATOR, Assignment(0, 2, 1))
+    return host
 
 
 TOLD, ROUND, GONE = (COORDINATOR, roster(0, [3, 5])), (COORDINATOR, Round(1, False)), (COORDINATOR, Goodbye(False))
@@ -22,6 +28,10 @@ KNOWN = [roster(0, [3, 5]), roster(0, [5], first=1)]
 REFUSED: dict[str, Row] = {
     "a part of a roster that is known": (make, [TOLD], [COORDINATOR], KNOWN, "duplicate"),
     "a part that leaves a gap": (make, [], [COORDINATOR], [roster(0, [9], first=2)], "out_of_order"),
+    # She abstained since it was small, or checked her flips for its size.
+    "members who come after a user was assigned": (
+        assigned, [], [COORDINATOR], [roster(0, [15], first=2)], "out_of_order",
+    ),
     "half a member": (make, [], [COORDINATOR], [Roster(0, 0, b"123")], "malformed"),
     # One user many times over would pass for a cluster of the minimum size.
     "members descending, twice or negative": (
