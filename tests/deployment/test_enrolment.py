@@ -251,18 +251,20 @@ async def read_to_the_end(stream: TlsStream) -> bytes:
         return b""
 
 
-async def test_whoever_takes_too_long_is_dropped(
-    certificates: Path, tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "most"), [(0.3, 64), (1000.0, 1)], ids=["time", "room"])
+async def test_whoever_takes_too_long_is_dropped_and_makes_room_for_others(
+    limit: float, most: int, certificates: Path, tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(enrolment, "LIMIT", 0.3)
+    monkeypatch.setattr(enrolment, "LIMIT", limit)
+    monkeypatch.setattr(enrolment, "MOST", most)
     server = Server(certificates, "coordinator", certificates / "enrolment")
     await server.start(nursery)
     monkeypatch.undo()
     async with server.dial() as stream:
         await stream.send_all(b"\0\0\1")
+        await get_in(server, tmp_path / "host")
         assert await read_to_the_end(stream) == b""
     assert await server.logged("refused", kind="enrolment", fault="TooSlowError")
-    await get_in(server, tmp_path / "host")
 
 
 async def test_whoever_hangs_up_at_once_does_no_harm(server: Server, tmp_path: Path) -> None:

@@ -106,14 +106,18 @@ async def test_a_client_in_pieces_is_understood(port: int) -> None:
             assert parse(await read(stream))[0] == 200
 
 
-async def test_a_client_that_takes_too_long_is_dropped(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LIMIT", 0.1)
+@pytest.mark.parametrize(("limit", "most"), [(0.1, 64), (1000.0, 1)], ids=["time", "room"])
+async def test_a_client_that_takes_too_long_is_dropped_and_makes_room_for_others(
+    limit: float, most: int, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LIMIT", limit)
+    monkeypatch.setattr(health, "MOST", most)
     _, port = await nursery.start(serve_health, "127.0.0.1", 0, lambda: {"status": "ok"})
     with trio.fail_after(PATIENCE):
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(GET[:9])
+            assert (await ask(port, GET))[0] == 200
             assert await read(stream) == b""
-    assert (await ask(port, GET))[0] == 200
 
 
 async def test_clients_who_hang_up_do_no_harm(port: int) -> None:
