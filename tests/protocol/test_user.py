@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from roles import Row, assert_refused, fault, roster
+from roles import Heard, Row, assert_refused, fault, hearing, roster
 from transcripts import Tossed
 
 from p2p_labeldp.privacy import Parameters
@@ -247,9 +247,12 @@ def test_who_is_not_told_to_release_never_reports_that_round(close: Message) -> 
     assert all(to != LEARNER for to, _ in said)
 
 
-@pytest.mark.parametrize("close", [Goodbye(True), Round(1, True)])
-def test_without_an_answer_there_is_nothing_to_release(close: Message) -> None:
-    assert all(to != LEARNER for to, _ in begun().receive(COORDINATOR, close))
+@pytest.mark.parametrize("close", [Goodbye(True), Round(2, True)])
+@pytest.mark.parametrize("before", [[], [(7, Answer(0, 1))]], ids=["none", "one of the round before"])
+def test_without_an_answer_there_is_nothing_to_release(before: list[Heard], close: Message) -> None:
+    someone = hearing(begun(), *before)
+    released = [*someone.receive(COORDINATOR, Round(1, not before)), *someone.receive(COORDINATOR, close)]
+    assert all(to != LEARNER for to, _ in released)
 
 
 def test_what_she_does_not_keep_she_does_not_report() -> None:
