@@ -124,7 +124,7 @@ class LearnerPart(Part):
         if type(item) is Directory:
             self.know(item)
             self._prepare(item)
-        elif type(item) is Column and key == "coordinator":
+        elif type(item) is Column and key == "coordinator" and item.name in self._columns:
             self._columns[item.name].append(whole_numbers(item.values))
         elif type(item) is Examples:
             self._take_examples(key, item)

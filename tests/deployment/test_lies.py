@@ -308,6 +308,14 @@ def test_clusters_are_told_once_in_order_and_in_whole_numbers() -> None:
     assert model.digest == run(scenario, engine="vectorized").summary.noisy_sha256
 
 
+def test_the_learner_refuses_a_column_of_people_and_goes_on() -> None:
+    model = Model(SMALL, 3)
+    say(model, "learner", Column("people", 0, bytes(8)), sender="coordinator")
+    assert [each["kind"] for each in refused(model, "learner")] == ["column"]
+    model.run()
+    assert len(model.results) == 1
+
+
 def test_hosts_that_name_no_clusters_at_all_stop_nobody() -> None:
     """A share of nobody's, and one whose host says that it is ready and no more."""
     model = Model(replace(SMALL, clusters__method="given"), 1)
