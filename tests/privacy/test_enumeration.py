@@ -112,3 +112,10 @@ def test_rounds_of_more_labels_are_bounded_above_every_coin(users, party, labels
         assert list(agrees(party, 2, ((alpha, theta),), (0.1, 0.7), labels=labels, rounds=2))
         for truth, found in agrees(party, 2, ((alpha, theta),), (0.1, 0.7), labels=labels, rounds=2, noise="fresh"):
             assert found <= truth * 1.3 + 1e-3  # of the clones alone it was several times as much
+
+
+@pytest.mark.parametrize("noise", ["sticky", "fresh"])
+@pytest.mark.parametrize(("alpha", "labels"), [(0.0, 2), (1.0, 3)])
+@each_party(2)
+def test_outcomes_that_only_one_label_can_cause_are_counted_over_rounds(users, party, alpha, labels, noise):
+    assert list(agrees(party, users, ((alpha, 0.5),), (0.0, 3.0), labels=labels, rounds=2, noise=noise))
