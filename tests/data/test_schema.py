@@ -172,6 +172,9 @@ def test_a_proposal_reads_back_and_fits_the_file_it_was_made_from(tmp_path: Path
     assert scenario.data.schema.features == 4
     assert len(load(scenario.data, 0).labels) == 160
     assert propose(file, "label").warnings == []
+    out.write_text("edited by a person", encoding="utf-8")
+    assert main(["schema", str(file), "--label", "label", "--out", str(out)]) == 2
+    assert out.read_text(encoding="utf-8") == "edited by a person"
 
 
 WARNED = {
