@@ -149,15 +149,17 @@ def plot_of(panel: Panel) -> Plot:
             )
         )  # fmt: skip
     values = panel.values()
-    bottom = max(0.0, math.floor(10 * min((p.ratio for p in panel.points if p.ratio is not None), default=0.0)) / 10)
+    known = [point.ratio for point in panel.points if point.ratio is not None]
+    bottom, top = max(0.0, math.floor(10 * min(known, default=0.0)) / 10), max(1.01, *known, 0.0)
     ends = (0.9 * values[0], 1.1 * values[-1])
     lines.append(Line("non-private", ends, (1.0, 1.0), REFERENCE))
     # Most curves lie close below 1: there the scale is the widest, while everything stays in the picture.
     ticks = [tick for tick in (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0) if tick > bottom + 0.04]
+    ticks += [tick for tick in (1.1, 1.2, 1.5, 2.0) if tick <= top]
     return Plot(
         title=panel.title,
         lines=lines,
         across=Axis("number of clusters" if panel.across == "clusters" else "total epsilon", *ends, "log", at=values),
-        up=Axis("accuracy / non-private accuracy (scale widest at 1)", bottom, 1.01, "cubic", at=[bottom, *ticks]),
+        up=Axis("accuracy / non-private accuracy (scale widest at 1)", bottom, top, "cubic", at=[bottom, *ticks]),
         caption=caption(panel),
     )

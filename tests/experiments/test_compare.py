@@ -185,6 +185,14 @@ def test_varied_clusters_are_one_curve_for_each_epsilon(command: Command, tmp_pa
     assert set(reference.ys) == {1.0}
 
 
+def test_a_trial_that_is_better_than_without_privacy_is_drawn_at_its_own_height() -> None:
+    told = {"mechanism": "uniform_rr", "clusters": None, "spent_epsilon": 1.0, "delta": 0.0}
+    trials = [point_of(told | {"epsilon": epsilon, "ratio": ratio}) for epsilon, ratio in ((1.0, 0.9), (2.0, 1.23))]
+    up = plot_of(Panel("mnist", trials, "epsilon")).up
+    assert up.high == 1.23
+    assert [value for value, _ in up.marks()][-3:] == [1.0, 1.1, 1.2]
+
+
 def point_of(told: dict[str, Any]) -> Point:
     return Point(
         curve=told["mechanism"], kind=told["mechanism"].partition(":")[0], clusters=told["clusters"],
