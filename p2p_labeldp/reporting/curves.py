@@ -37,14 +37,16 @@ def curves_plot(table: Mapping[View, Guarantee], curves: Mapping[str, Curve], ti
     up = Axis("delta", floor, 1.0, "log")
     # On a page coordinates are rounded to a tenth of a unit: half of that higher, no curve lies below its points.
     lift = (up.high / up.low) ** (0.05 / HEIGHT)
-    lines = []
-    for (view, curve), look in zip(drawn.items(), looks("" for _ in drawn), strict=True):
-        epsilons, deltas = chords(curve, floor)
-        mark = (table[view].epsilon, table[view].delta)
-        ys = [min(1.0, delta * lift) for delta in deltas]
-        lines.append(Line(short(view, table[view]), epsilons, ys, look, points=[mark]))
     most = max((table[view].epsilon for view in drawn), default=0.0)
     widest = max((curve.epsilons[-1] for curve in drawn.values()), default=0.0)
+    across = Axis("epsilon", 0.0, max(0.1, min(widest, most * 1.25)))
+    lines = []
+    for (view, curve), look in zip(drawn.items(), looks("" for _ in drawn), strict=True):
+        # What lies beyond the axis would be drawn at its edge, below the curve.
+        shown = [pair for pair in zip(*chords(curve, floor), strict=True) if pair[0] <= across.high]
+        mark = (table[view].epsilon, table[view].delta)
+        xs, ys = [epsilon for epsilon, _ in shown], [min(1.0, delta * lift) for _, delta in shown]
+        lines.append(Line(short(view, table[view]), xs, ys, look, points=[mark]))
     stated = "; ".join(
         f"{line.name}: epsilon {shown_epsilon(line.points[0][0])} at delta {rounded_up(line.points[0][1])}"
         for line in lines
@@ -52,7 +54,7 @@ def curves_plot(table: Mapping[View, Guarantee], curves: Mapping[str, Curve], ti
     return Plot(
         title=title,
         lines=lines,
-        across=Axis("epsilon", 0.0, max(0.1, min(widest, most * 1.25))),
+        across=across,
         up=up,
         caption=_caption(table, drawn),
         told=f"Falling curves. {stated}.",

@@ -31,4 +31,11 @@ def test_a_curve_is_marked_where_the_table_states_its_pair_and_whoever_has_none_
 def test_no_curve_is_drawn_below_its_points() -> None:
     (line, _) = curves_plot(TABLE, CURVES, "title").lines
     heights = dict(zip(line.xs, line.ys, strict=True))
-    assert all(heights[x] > y for x, y in zip(CURVES["learner"].epsilons, CURVES["learner"].deltas, strict=True))
+    assert all(heights[x] > y for x, y in ((0.0, 0.1), (0.4, 1e-4)))
+
+
+def test_a_curve_ends_with_the_axis_instead_of_falling_at_its_edge() -> None:
+    plot = curves_plot(TABLE, CURVES, "title")
+    ends = [line.xs[-1] for line in plot.lines]
+    assert ends[0] <= plot.across.high < CURVES["learner"].epsilons[-1]
+    assert ends[1] == 0.5
