@@ -171,3 +171,18 @@ def test_hosts_killed_before_and_after_their_keys_are_erased_resume(
     assert summary.noisy_sha256 == expected_sha256(scenario)
     assert summary.missing == ()
     assert audited(tmp_path / "run").passed
+
+
+def test_a_run_that_ends_early_leaves_no_key_either(machine: Machine, tmp_path: Path) -> None:
+    hosts = ("users-1", "users-2")
+    long = replace(MIXED, mechanism__rounds=8, deployment__away_limit=3.0)
+    with fleet(machine, long, 2, tmp_path / "work") as nodes:
+        nodes.start()
+        nodes.wait_for("coordinator", "clustered")
+        nodes.kill("learner")
+        others = ("coordinator", "auditor", *hosts)
+        assert nodes.wait(*others) == dict.fromkeys(others, 3)
+        for name in hosts:
+            assert "the learner stayed away" in nodes.said(name)[-1]["text"]
+            assert nodes.heard(name, "erased")
+            assert not list((tmp_path / "work" / "state" / name).glob("*.key"))
