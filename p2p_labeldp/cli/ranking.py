@@ -8,7 +8,7 @@ from p2p_labeldp.cli.output import console
 from p2p_labeldp.cli.tables import print_table
 from p2p_labeldp.errors import RequestError
 from p2p_labeldp.experiments.sweeps import Sweep
-from p2p_labeldp.privacy.numbers import rounded_up
+from p2p_labeldp.privacy.numbers import rounded_up, shown_epsilon
 from p2p_labeldp.reporting.ranking import (
     HOW_RANKED,
     METRIC_NAMES,
@@ -80,7 +80,7 @@ def _tight(known: Estimate) -> str:
 
 def _behind(entry: Entry) -> str:
     if entry.rank is None:
-        return f"spends {rounded_up(entry.spent)}"
+        return f"spends {shown_epsilon(entry.spent)}"
     return "" if entry.behind is None else _tight(entry.behind)
 
 
