@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -337,3 +338,23 @@ def test_she_leaves_from_any_state(state: int) -> None:
     assert someone.state == state
     assert list(someone.receive(COORDINATOR, Goodbye(False))) == []
     assert someone.state == LEFT
+
+
+def kinds_of(role: type[User]) -> list[type[User]]:
+    return [role, *(kind for each in role.__subclasses__() for kind in kinds_of(each))]
+
+
+def test_what_a_kind_of_user_overrides_is_what_she_does() -> None:
+    """Tables hold functions, so that one which takes the place of another must stand in its table too."""
+    for room in (
+        "adversaries.leaders",
+        "adversaries.mixers",
+        "adversaries.roles",
+        "protocol.depositor",
+        "protocol.submitter",
+    ):
+        importlib.import_module(f"p2p_labeldp.{room}")
+    kinds = kinds_of(User)
+    assert {"User", "Submitter", "Responder", "Depositor"} <= {kind.__name__ for kind in kinds}
+    for kind in kinds:
+        assert all(getattr(kind, does.__name__) is does for does in kind.handlers.values()), kind
