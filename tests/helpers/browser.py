@@ -82,6 +82,14 @@ FAULTS = """(() => {
 })()""".replace("LEAST", str(LEAST_TEXT))
 
 
+class Left(AssertionError):
+    """A page was left for another one before it could answer."""
+
+
+GONE = ("Inspected target navigated", "Execution context was destroyed", "Cannot find context")
+"""What the browser says then."""
+
+
 class Browser:
     """Context manager around one process; ``folder`` is for its profile and is the caller's to remove."""
 
@@ -141,7 +149,8 @@ class Browser:
         for message in self._messages(limit):
             if message.get("id") == wanted:
                 if "error" in message:
-                    raise AssertionError(f"{method}: {message['error']}")
+                    left = message["error"].get("message", "").startswith(GONE)
+                    raise (Left if left else AssertionError)(f"{method}: {message['error']}")
                 return message["result"]
             self._heard.append(message)
         raise AssertionError("unreachable")
@@ -227,12 +236,18 @@ class Tab:
     def until(self, expression: str, limit: float = LIMIT) -> Any:
         """The value of an expression, once it has one that is true."""
         end = time.monotonic() + limit
-        while not (found := self.evaluate(expression)):
+        while not (found := self._asked(expression)):
             if time.monotonic() > end:
                 text = self.evaluate("document.body.innerText")
                 raise TimeoutError(f"not within {limit:g} seconds: {expression}; the page says: {text}")
             time.sleep(0.02)
         return found
+
+    def _asked(self, expression: str) -> Any:
+        """The value of an expression; none from a page that is left while it is asked."""
+        with contextlib.suppress(Left):
+            return self.evaluate(expression)
+        return None
 
     def press(self, key: str) -> None:
         """A key as a person presses it, in whatever has the focus."""

@@ -6,11 +6,11 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser, Tab, require_order
+from browser import CHROMIUM, Browser, Left, Tab, require_order
 from processes import PATIENCE, program
 from small import PEOPLE, SECRETS, study
 
@@ -32,7 +32,8 @@ def watched(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def click(tab: Tab, name: str) -> None:
     tab.until(f"!document.querySelector('#{name}').disabled")
-    tab.evaluate(f"document.querySelector('#{name}').click()")
+    with suppress(Left):  # of a link
+        tab.evaluate(f"document.querySelector('#{name}').click()")
 
 
 def text(tab: Tab, selector: str) -> str:
